@@ -2,6 +2,8 @@
 //! has the last of their hours; those of the day of which the race was caught first in the build, or on the machine, stay apart. So each row of a summary (`summary.rs`) that is made anew from them has the counts that it had, and
 //! the days when first and last: what is merged, split, named anew or forgotten later, also by an older gwp-race, is so as if nothing had been done here. What counts single days itself (`race_day`) is forgotten for that time.
 
+use std::mem;
+
 use sqlx::AssertSqlSafe;
 
 use super::{
@@ -10,7 +12,7 @@ use super::{
     connect::{Connection, begin},
     engine::{Engine, Grain},
     error::StoreError,
-    roll_up::or_left,
+    roll_up::{Fewer, or_left},
     time::{HOURS_OF_BLOCK, HOURS_OF_DAY, hour},
     turn::Turn,
 };
@@ -31,11 +33,11 @@ pub struct Rows {
 type Piece = (String, i64);
 
 impl Store {
-    /// Keeps no more of thirty days each that ended before this time (milliseconds since 1970) than how often a race was caught in a build and on a machine, and when first and last there, to the day. How many rows there are less.
+    /// Keeps no more of thirty days each that ended before this time (milliseconds since 1970) than how often a race was caught in a build and on a machine, and when first and last there, to the day.
     ///
     /// # Errors
-    /// The store cannot be written to; of no race and thirty days there is a half. Those that somebody reads for long stay as they are until the next time.
-    pub fn condense(&mut self, before: i64) -> Result<u64, StoreError> {
+    /// The store cannot be written to; of no race and thirty days there is a half. Those that somebody reads for long stay as they are until the next time, which is told.
+    pub fn condense(&mut self, before: i64) -> Result<Fewer, StoreError> {
         let end = end_of_blocks(before);
         let (ranges, table) = self.with(async |connection| {
             // One that is refused is refused also where nothing is to be done.
@@ -46,25 +48,43 @@ impl Store {
         })?;
         let mut less = 0;
         if !self.keep_as(ranges, Grain::Machines, &mut less)? {
-            return Ok(less);
+            let is_whole = false;
+            return Ok(Fewer { less, is_whole });
         }
         let pieces = self.with(async |connection| pieces(connection, table, end).await)?;
+        // Those of a turn count once it has ended well, which the next one shows, or the end.
+        let mut of_turn = 0;
         let condensed = self.in_turns(
             &pieces,
             async |all: &mut Connection, pieces: &[Piece], turn: Turn| {
+                less += mem::take(&mut of_turn);
                 for (nth, piece) in (0..).zip(pieces) {
                     if nth > 0 && turn.is_over() {
                         return Ok(nth);
                     }
-                    less += condense(all, table, piece).await?;
+                    of_turn += condense(all, table, piece).await?;
                 }
                 Ok(pieces.len())
             },
         );
-        if or_left(condensed)?.is_some() {
-            or_left(self.forget_days(end / HOURS_OF_DAY))?;
+        let mut is_whole = or_left(condensed)?.is_some();
+        if is_whole {
+            less += of_turn;
+            is_whole = or_left(self.forget_days(end / HOURS_OF_DAY))?.is_some();
         }
-        Ok(less)
+        Ok(Fewer { less, is_whole })
+    }
+
+    /// When a race was caught last of all, milliseconds since 1970, by the clocks of those who caught them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn newest(&mut self) -> Result<Option<i64>, StoreError> {
+        self.with(async |connection| {
+            sqlx::query_scalar("SELECT max(last_caught) FROM race")
+                .fetch_one(connection)
+                .await
+        })
     }
 
     /// How many rows [`Self::condense`] would leave of those of before the time, about.
@@ -132,18 +152,12 @@ const fn end_of_blocks(before: i64) -> i64 {
 /// What is left of those rows of a table that are of one thirty days: race, build, host, control group and container, hour, times.
 pub(super) fn condensed(table: &str, own: &str) -> String {
     let day = format!("hour / {HOURS_OF_DAY}");
-    let days = |which: &str, names: &str| {
-        format!("(SELECT {names}, {which}({day}) AS day FROM {table} WHERE {own} GROUP BY {names})")
-    };
-    let in_build = days("min", "race, build");
-    let on_host = days("min", "race, host");
-    let last = days("max", "race, build, host");
+    // In one go through the rows: how several sums of them would be joined is for the server to guess, and a table that is new has told it nothing.
     format!(
         "SELECT race, build, host, '', '', max(hour), CAST(sum(CASE WHEN times > {MOST_TIMES} THEN {MOST_TIMES} ELSE times END) AS BIGINT)
-         FROM {table} JOIN {in_build} AS in_build USING (race, build)
-             JOIN {on_host} AS on_host USING (race, host)
-             JOIN {last} AS on_last USING (race, build, host)
-         WHERE {own} GROUP BY race, build, host, CASE WHEN {day} IN (in_build.day, on_host.day) THEN {day} ELSE on_last.day END"
+         FROM (SELECT race, build, host, hour, times, {day} AS on_day, min({day}) OVER (PARTITION BY race, build) AS in_build,
+             min({day}) OVER (PARTITION BY race, host) AS on_host, max({day}) OVER (PARTITION BY race, build, host) AS on_last FROM {table} WHERE {own}) AS dated
+         GROUP BY race, build, host, CASE WHEN on_day IN (in_build, on_host) THEN on_day ELSE on_last END"
     )
 }
 

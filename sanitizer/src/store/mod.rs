@@ -57,6 +57,7 @@ pub use name::Named;
 pub use prune::Pruned;
 pub use races::{SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
+pub use roll_up::Fewer;
 pub use schema::Access;
 pub use state::State;
 pub(crate) use text::{digest_of, digest_of_bytes};

@@ -1,5 +1,7 @@
 //! Making fewer rows of what is old: after a week it does not matter in which hour of a day a race was caught, but for the last one.
 
+use std::mem;
+
 use sqlx::AssertSqlSafe;
 
 use super::{
@@ -15,13 +17,22 @@ use super::{
 /// Days of which the hours are kept.
 const DAYS: i64 = 7;
 
+/// What came of making rows fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fewer {
+    /// How many there are less.
+    pub less: u64,
+    /// Whether all was done that was to be: what somebody else has locked is let be, for the next time.
+    pub is_whole: bool,
+}
+
 impl Store {
     /// Makes one row of all that tell how often a race was caught in a build and a place on the same day, for days that had ended a week before `now` (milliseconds since 1970). The row has the last of their hours,
-    /// which decides what is to be thought of the race. How many rows there are less.
+    /// which decides what is to be thought of the race.
     ///
     /// # Errors
-    /// The store cannot be written to; of no day there is a half. Days that somebody reads for long stay as they are until the next time.
-    pub fn roll_up(&mut self, now: i64) -> Result<u64, StoreError> {
+    /// The store cannot be written to; of no day there is a half. Days that somebody reads for long stay as they are until the next time, which is told.
+    pub fn roll_up(&mut self, now: i64) -> Result<Fewer, StoreError> {
         let today = hour(now).div_euclid(HOURS_OF_DAY);
         let end = today.saturating_sub(DAYS).saturating_mul(HOURS_OF_DAY);
         let due = self.with(async |connection| {
@@ -32,25 +43,34 @@ impl Store {
         })?;
         let mut less = 0;
         if !self.keep_as(due, Grain::Days, &mut less)? {
-            return Ok(less);
+            let is_whole = false;
+            return Ok(Fewer { less, is_whole });
         }
         let (races, table) = self.with(async |connection| {
             let table = Engine::behind(connection).loose();
             Ok((several(connection, table, end).await?, table))
         })?;
+        // Those of a turn count once it has ended well, which the next one shows, or the end.
+        let mut of_turn = 0;
         let rolled = self.in_turns(
             &races,
             async |all: &mut Connection, races: &[String], turn: Turn| {
+                less += mem::take(&mut of_turn);
                 for (nth, race) in (0..).zip(races) {
-                    if turn.is_over() || !roll_up(all, table, (race, end), turn, &mut less).await? {
+                    if turn.is_over()
+                        || !roll_up(all, table, (race, end), turn, &mut of_turn).await?
+                    {
                         return Ok(nth);
                     }
                 }
                 Ok(races.len())
             },
         );
-        or_left(rolled)?;
-        Ok(less)
+        let is_whole = or_left(rolled)?.is_some();
+        if is_whole {
+            less += of_turn;
+        }
+        Ok(Fewer { less, is_whole })
     }
 
     /// Keeps these no more finely than this, whether all of them are; `less` grows by how many rows there are less. Others may write between two transactions.

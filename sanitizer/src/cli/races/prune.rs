@@ -6,7 +6,7 @@ use super::{StoreArgs, before, list::table, now, parse_days};
 use crate::cli::duration::parse_duration;
 use crate::cli::messages::tell;
 use crate::cli::stdout::written;
-use crate::store::{Store, StoredRace};
+use crate::store::{Fewer, Store, StoredRace};
 
 /// Forget old races of a store, or their old days
 ///
@@ -58,14 +58,17 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
                 rows.now, rows.left
             ));
         }
+        if args.older_than.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
         return written(|out| {
             out.write_all(table(&races, None).as_bytes())?;
             Ok(true)
         });
     }
     let ids: Vec<String> = races.into_iter().map(|race| race.id).collect();
-    store.roll_up(now)?;
-    let less = days_before
+    let rolled_up = store.roll_up(now)?;
+    let condensed = days_before
         .map(|before| store.condense(before))
         .transpose()?;
     let pruned = if args.keep_triaged {
@@ -73,12 +76,17 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
     } else {
         store.forget(&ids, races_before)?
     };
-    tell(&format!(
-        "{} races and {} builds are forgotten",
-        pruned.races, pruned.builds
-    ));
-    if let Some(less) = less {
+    if args.older_than.is_some() {
+        tell(&format!(
+            "{} races and {} builds are forgotten",
+            pruned.races, pruned.builds
+        ));
+    }
+    if let Some(Fewer { less, .. }) = condensed {
         tell(&format!("there are {less} rows of old sightings less"));
+    }
+    if !rolled_up.is_whole || condensed.is_some_and(|condensed| !condensed.is_whole) {
+        tell("some old rows stay for now, since somebody has them locked: try again later");
     }
     Ok(ExitCode::SUCCESS)
 }

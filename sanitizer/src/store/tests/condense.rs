@@ -1,6 +1,7 @@
 //! What is left of what is so old that nobody asks for days.
 
 use super::*;
+use crate::store::engine::Engine;
 
 also_with_postgres!(
     sums_stay_when_days_go,
@@ -23,6 +24,10 @@ fn speaker() -> Speaker {
 /// Two races that were caught in two builds, on three hosts, in several containers, each day or now and then; the counts are different powers of two in part, so that none stands for another.
 fn caught_for_long(store: &mut Store) -> [String; 2] {
     let races = [race("hits", "aa11", 3), race("total", "bb22", 5)];
+    // On a server each of these days has a partition, as it would have if it were today.
+    for day in 0..OLD + 20 {
+        store.arrange(at(day, 0));
+    }
     store
         .write(&caught(&races.iter().collect::<Vec<_>>()))
         .unwrap();
@@ -45,10 +50,15 @@ fn caught_for_long(store: &mut Store) -> [String; 2] {
                         place: Whereabouts {
                             host: host.to_owned(),
                             cgroup: format!("/pod{}", day % 3),
-                            container: String::new(),
+                            container: if step == 2 {
+                                format!("c{}", day % 5)
+                            } else {
+                                String::new()
+                            },
                         },
                         times: (1 << which) + 100 * day.unsigned_abs(),
-                        last: at(day, 7),
+                        // Any hour of a day.
+                        last: at(day, day * 7 % 24),
                     });
                 }
             }
@@ -75,12 +85,28 @@ fn rows(store: &mut Store) -> (i64, i64) {
     rows.unwrap()
 }
 
-/// All that pages and lists show of sums, times to the day.
+/// Asserts that nothing is where rows are that have no partition of their own on a server: of those there are few there, and they become fewer in another way.
+#[track_caller]
+fn assert_in_partitions(store: &mut Store) {
+    let rows = store.with(async |connection| {
+        let engine = Engine::behind(connection);
+        if !engine.is_server() {
+            return Ok(0);
+        }
+        let sql = format!("SELECT count(*) FROM {}", engine.loose());
+        sqlx::query_scalar::<_, i64>(sqlx::AssertSqlSafe(sql))
+            .fetch_one(connection)
+            .await
+    });
+    assert_eq!(rows.unwrap(), 0);
+}
+
+/// All that pages and lists show of sums, with the hours of the last times and the days of the first.
 fn shown(store: &mut Store, names: &[String]) -> Vec<String> {
     let mut shown = Vec::new();
     for name in names {
         let details = store.details(name, None, at(NOW, 0)).unwrap().unwrap();
-        let days = |hours: [i64; 2]| hours.map(day_of);
+        let days = |[first, last]: [i64; 2]| [day_of(first), last];
         let mut all = vec![format!("{:?} {:?}", details.row, details.days)];
         for build in details.builds {
             let (days, times) = (days(build.hours), build.times);
@@ -105,8 +131,8 @@ fn shown(store: &mut Store, names: &[String]) -> Vec<String> {
         for place in race.seen {
             let (build, host) = (place.build.id, place.place.host);
             match seen.iter_mut().find(|it| (&it.0, &it.1) == (&build, &host)) {
-                Some(it) => (it.2, it.3) = (it.2 + place.times, it.3.max(day_of(place.hour))),
-                None => seen.push((build, host, place.times, day_of(place.hour))),
+                Some(it) => (it.2, it.3) = (it.2 + place.times, it.3.max(place.hour)),
+                None => seen.push((build, host, place.times, place.hour)),
             }
         }
         seen.sort_unstable();
@@ -118,13 +144,14 @@ fn shown(store: &mut Store, names: &[String]) -> Vec<String> {
     shown
 }
 
-/// Check that all sums, and the days when first and last, stay as they were when old days go, also in what is merged and split afterwards, for which they are made anew from what is left; that there are much fewer rows, newer ones are not touched,
+/// Check that all sums, the days when first and the hours when last, stay as they were when old days go, also in what is merged and split afterwards, for which they are made anew from what is left; that there are much fewer rows, newer ones are not touched,
 /// and a second time changes nothing.
 #[test]
 fn sums_stay_when_days_go() {
     let (_folder, mut store) = store();
     let [first, second] = caught_for_long(&mut store);
-    store.roll_up(at(NOW, 0)).unwrap();
+    assert!(store.roll_up(at(NOW, 0)).unwrap().is_whole);
+    assert_in_partitions(&mut store);
     let names = [first.clone(), second.clone()];
     let apart = shown(&mut store, &names);
     store
@@ -136,7 +163,8 @@ fn sums_stay_when_days_go() {
     let (old, newer) = rows(&mut store);
 
     let told = store.condensable(at(OLD, 0)).unwrap();
-    let less = store.condense(at(OLD, 0)).unwrap();
+    let Fewer { less, is_whole } = store.condense(at(OLD, 0)).unwrap();
+    assert!(is_whole);
     let (left, still) = rows(&mut store);
     assert_eq!((left, still), (old - less.cast_signed(), newer));
     assert_eq!((told.now, told.left), (old, left));
@@ -146,8 +174,8 @@ fn sums_stay_when_days_go() {
         "{left} of {old}"
     );
     assert_eq!(shown(&mut store, &names), apart);
-    assert_eq!(store.condense(at(OLD, 0)).unwrap(), 0);
-    assert_eq!(store.roll_up(at(NOW, 0)).unwrap(), 0);
+    assert_eq!(store.condense(at(OLD, 0)).unwrap().less, 0);
+    assert_eq!(store.roll_up(at(NOW, 0)).unwrap().less, 0);
     assert_eq!(store.condensable(at(OLD, 0)).unwrap(), Rows::default());
 
     store
@@ -168,6 +196,7 @@ fn what_comes_late_is_condensed() {
     let (_folder, mut store) = store();
     let names = caught_for_long(&mut store);
     store.roll_up(at(NOW, 0)).unwrap();
+    assert_in_partitions(&mut store);
     store.condense(at(OLD, 0)).unwrap();
     let times = |store: &mut Store| {
         let details = store.details(&names[0], None, at(NOW, 0)).unwrap().unwrap();
@@ -192,8 +221,9 @@ fn what_comes_late_is_condensed() {
     };
     store.write(&batch).unwrap();
     assert_eq!(rows(&mut store), (left + 1, newer));
+    assert_in_partitions(&mut store);
     store.roll_up(at(NOW, 0)).unwrap();
-    assert_eq!(store.condense(at(OLD, 0)).unwrap(), 1);
+    assert_eq!(store.condense(at(OLD, 0)).unwrap().less, 1);
     assert_eq!(rows(&mut store), (left, newer));
     assert_eq!(times(&mut store), before + 5);
 }

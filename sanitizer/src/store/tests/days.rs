@@ -98,8 +98,8 @@ fn old_days_are_dropped() {
         let sequence = 2 + day.unsigned_abs();
         receive(&mut store, sequence, &again(&race, &times), at(day, 4));
     }
-    assert_eq!(store.roll_up(at(9, 5)).unwrap(), 3 + 2);
-    assert_eq!(store.roll_up(at(9, 5)).unwrap(), 0);
+    assert_eq!(store.roll_up(at(9, 5)).unwrap().less, 3 + 2);
+    assert_eq!(store.roll_up(at(9, 5)).unwrap().less, 0);
     assert_parts(
         &mut store,
         &[
@@ -113,13 +113,13 @@ fn old_days_are_dropped() {
         ],
     );
     let last = store.races(at(9, 5)).unwrap()[0].seen[0].hour;
-    assert_eq!(store.roll_up(at(20, 0)).unwrap(), 2 + 2);
+    assert_eq!(store.roll_up(at(20, 0)).unwrap().less, 2 + 2);
     assert_parts(
         &mut store,
         &[("sighting_20251208_1", 4, 13), ("sighting_other", 0, 0)],
     );
     receive(&mut store, 9, &again(&race, &[at(0, 9)]), at(3, 4));
-    assert_eq!(store.roll_up(at(20, 0)).unwrap(), 1);
+    assert_eq!(store.roll_up(at(20, 0)).unwrap().less, 1);
     assert_parts(
         &mut store,
         &[("sighting_20251208_2", 4, 14), ("sighting_other", 0, 0)],
@@ -147,7 +147,7 @@ fn blocks_are_condensed() {
     let wanted = wanted.map(|(name, rows, times)| (format!("sighting_{name}"), rows, times));
     assert_eq!(before[..3], wanted);
     // Of the second thirty days, one is not so old.
-    assert_eq!(store.condense(at(35, 0)).unwrap(), 6 - 2);
+    assert_eq!(store.condense(at(35, 0)).unwrap().less, 6 - 2);
     assert_parts(
         &mut store,
         &[
@@ -157,8 +157,8 @@ fn blocks_are_condensed() {
             ("sighting_other", 0, 0),
         ],
     );
-    assert_eq!(store.condense(at(36, 0)).unwrap(), 30 - 2);
-    assert_eq!(store.condense(at(36, 0)).unwrap(), 0);
+    assert_eq!(store.condense(at(36, 0)).unwrap().less, 30 - 2);
+    assert_eq!(store.condense(at(36, 0)).unwrap().less, 0);
     assert_parts(
         &mut store,
         &[
@@ -171,7 +171,7 @@ fn blocks_are_condensed() {
     assert_eq!(store.races(at(80, 0)).unwrap()[0].times, 75);
 }
 
-/// Check that somebody who reads for long is not waited for, and that it is done the next time.
+/// Check that somebody who reads for long is not waited for, which is told, and that it is done the next time.
 #[test]
 fn a_long_look_keeps_days() {
     let (address, mut store, race) = with_race();
@@ -186,9 +186,13 @@ fn a_long_look_keeps_days() {
     }
     store.roll_up(at(80, 0)).unwrap();
     beside_a_reader(&address, 20, || {
-        assert_eq!(store.condense(at(80, 0)).unwrap(), 0);
+        let (less, is_whole) = (0, false);
+        let condensed = store.condense(at(80, 0)).unwrap();
+        assert_eq!(condensed, Fewer { less, is_whole });
     });
-    assert_eq!(store.condense(at(80, 0)).unwrap(), 6 - 2 + 14 - 2);
+    let (less, is_whole) = (6 - 2 + 14 - 2, true);
+    let condensed = store.condense(at(80, 0)).unwrap();
+    assert_eq!(condensed, Fewer { less, is_whole });
 }
 
 /// Check that what a store of before has of a time without partitions moves to one, where it is much; and that what a wrong clock has seen, which is little, stays.
@@ -208,7 +212,7 @@ fn much_of_before_moves() {
     let wrong = millis_of("1999-01-01T00:00:00Z").unwrap();
     let wrong = [wrong, wrong + HOUR];
     receive(&mut store, 2, &again(&race, &wrong), at(0, 0));
-    assert_eq!(store.roll_up(at(0, 0)).unwrap(), 5000 + 1);
+    assert_eq!(store.roll_up(at(0, 0)).unwrap().less, 5000 + 1);
     let parts = parts(&mut store);
     let first = ("sighting_20251009_1".to_owned(), 5000, 10_000);
     assert_eq!(parts.first(), Some(&first));
@@ -359,7 +363,7 @@ fn what_was_before_goes_by_and_by() {
     drop(before);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     // The first thirty days that are many are old, the others are not.
-    assert_eq!(store.roll_up(at(-20, 0)).unwrap(), 5000 + 1);
+    assert_eq!(store.roll_up(at(-20, 0)).unwrap().less, 5000 + 1);
     assert_parts(
         &mut store,
         &[
@@ -370,7 +374,7 @@ fn what_was_before_goes_by_and_by() {
     );
     // All are.
     let now = millis(std::time::SystemTime::now()) + 60 * DAY;
-    assert_eq!(store.roll_up(now).unwrap(), 5000);
+    assert_eq!(store.roll_up(now).unwrap().less, 5000);
     let parts = parts(&mut store);
     let [first, second, _, other] = &parts[..] else {
         panic!("{parts:?}");
@@ -378,5 +382,5 @@ fn what_was_before_goes_by_and_by() {
     assert_eq!((first.1, second.1, second.2), (5000, 5000, 10_000));
     assert_eq!((&*other.0, other.1, other.2), ("sighting_other", 3, 4));
     assert_eq!(store.races(now).unwrap()[0].times, 20_004);
-    assert_eq!(store.roll_up(now).unwrap(), 0);
+    assert_eq!(store.roll_up(now).unwrap().less, 0);
 }

@@ -44,9 +44,9 @@ fn old_rows_become_one_a_day() {
     let before = seen(&mut store);
     // Day 14 begins seven days before this, and is whole.
     let now = start() + 21 * DAY + 3 * HOUR;
-    assert_eq!(store.roll_up(now).unwrap(), 2);
+    assert_eq!(store.roll_up(now).unwrap().less, 2);
     assert_eq!(seen(&mut store), before);
-    assert_eq!(store.roll_up(now).unwrap(), 0);
-    assert_eq!(store.roll_up(now + DAY).unwrap(), 1);
+    assert_eq!(store.roll_up(now).unwrap().less, 0);
+    assert_eq!(store.roll_up(now + DAY).unwrap().less, 1);
     assert_eq!(seen(&mut store), before);
 }

@@ -11,14 +11,16 @@ use std::{
 
 use tokio::{
     task::spawn_blocking,
-    time::{interval, sleep},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use crate::cli::races::{before, now};
-use crate::store::{Access, Address, Store, StoreError, day_of, hour};
+use crate::store::{Access, Address, Fewer, Store, StoreError, day_of, hour};
 
 /// How often.
 pub(super) const PERIOD: Duration = Duration::from_secs(3600);
+/// How much later it may be than when a race was caught last of all, milliseconds: where none is caught for longer, nothing becomes old meanwhile.
+const AHEAD: i64 = 7 * 24 * 3_600_000;
 
 /// Goes on for ever; of a store that is filled here, days are kept for this time. That a store cannot be used is told by those who do.
 pub(super) async fn keep_up(address: Address, period: Duration, days: Option<Duration>) {
@@ -27,6 +29,8 @@ pub(super) async fn keep_up(address: Address, period: Duration, days: Option<Dur
     // It has been opened just now.
     sleep(period).await;
     let mut periods = interval(period);
+    // What took longer than that is not made up for.
+    periods.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         periods.tick().await;
         let (address, done) = (address.clone(), Arc::clone(&done));
@@ -39,7 +43,7 @@ pub(super) async fn keep_up(address: Address, period: Duration, days: Option<Dur
 }
 
 /// Makes fewer rows of what is old, where it was not done today.
-fn make_fewer(store: &mut Store, days: Option<Duration>, done: &AtomicI64) {
+pub(super) fn make_fewer(store: &mut Store, days: Option<Duration>, done: &AtomicI64) {
     let (Some(days), now) = (days, now()) else {
         return;
     };
@@ -48,9 +52,15 @@ fn make_fewer(store: &mut Store, days: Option<Duration>, done: &AtomicI64) {
         return;
     }
     match rows_less(store, days, now) {
-        Ok(less) => {
-            done.store(today, Ordering::Relaxed);
+        Ok(Fewer { less, is_whole }) => {
             tracing::info!("there are {less} rows of old sightings less in the store");
+            if is_whole {
+                done.store(today, Ordering::Relaxed);
+            } else {
+                tracing::warn!(
+                    "some old rows of the store stay for now, since somebody has them locked; it is tried again in an hour"
+                );
+            }
         }
         Err(error) => tracing::warn!(
             "old rows of the store could not be made fewer, which is tried again in an hour: {error}"
@@ -58,9 +68,15 @@ fn make_fewer(store: &mut Store, days: Option<Duration>, done: &AtomicI64) {
     }
 }
 
-/// How many rows there are less.
-fn rows_less(store: &mut Store, days: Duration, now: i64) -> Result<u64, StoreError> {
+/// What came of it. A clock that is far ahead of all that is in the store is not believed: what it takes for old would be condensed for good.
+fn rows_less(store: &mut Store, days: Duration, now: i64) -> Result<Fewer, StoreError> {
+    let now = store
+        .newest()?
+        .map_or(now, |newest| now.min(newest + AHEAD));
     let rolled_up = store.roll_up(now)?;
     let condensed = store.condense(before(now, days))?;
-    Ok(rolled_up + condensed)
+    Ok(Fewer {
+        less: rolled_up.less + condensed.less,
+        is_whole: rolled_up.is_whole && condensed.is_whole,
+    })
 }

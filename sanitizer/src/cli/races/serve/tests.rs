@@ -3,7 +3,7 @@
 //! The certificates beside this file are of an authority, of a collector and a host that it has signed, and of a stranger whom another one has. They were made for these tests by
 //! `openssl ca`, and are of use for nothing else.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, thread::JoinHandle};
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::atomic::AtomicI64, thread::JoinHandle};
 
 use clap::Parser as _;
 use rustls::{
@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::{collector::PATIENCE, *};
+use super::{collector::PATIENCE, keep_up::make_fewer, *};
 use crate::cli::{
     args::{Cli, Command},
     races::{RacesCommand, now},
@@ -32,7 +32,7 @@ use crate::delivery::{
 use crate::http::{Destination, Secret, Server};
 use crate::learned::{KnownFunction, Learned, Module};
 use crate::report::sample;
-use crate::store::{Access, Batch, Caught, Counted, Store, Whereabouts};
+use crate::store::{Access, Batch, Caught, Counted, Store, Whereabouts, rfc3339};
 
 /// Check that what somebody writes who keeps no summaries is in lists when a server has served for a while.
 #[tokio::test]
@@ -115,18 +115,63 @@ async fn old_rows_become_fewer_by_themselves() {
             .unwrap()
     };
     assert_eq!(rows().await, (261, 781));
-    let showing = tokio::spawn(keep_up(address.clone(), PERIOD, None));
-    tokio::time::sleep(20 * PERIOD).await;
-    showing.abort();
+    make_fewer(&mut store, None, &AtomicI64::new(i64::MIN));
     assert_eq!(rows().await, (261, 781));
     let age = std::time::Duration::from_secs(60 * 86_400);
     let keeping = tokio::spawn(keep_up(address, PERIOD, Some(age)));
     // A day is a row, and thirty days that are older as a whole, of which there is one at least, have three at most.
-    while rows().await.0 > 131 - 30 + 3 {
-        tokio::time::sleep(PERIOD).await;
-    }
+    let fewer = async {
+        while rows().await.0 > 131 - 30 + 3 {
+            tokio::time::sleep(PERIOD).await;
+        }
+    };
+    let minute = std::time::Duration::from_secs(60);
+    tokio::time::timeout(minute, fewer).await.unwrap();
     assert_eq!(rows().await.1, 781);
     keeping.abort();
+}
+
+/// Check that a collector whose clock is far ahead of all that is in its store makes no fewer rows of what is new there.
+#[test]
+fn a_clock_far_ahead_is_not_believed() {
+    const DAY: i64 = 86_400_000;
+    let folder = tempfile::tempdir().unwrap();
+    let address = Address::of_file(folder.path().join("races.db"));
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let newest = now() / DAY * DAY - 400 * DAY;
+    let mut race = sample::race();
+    race.time = rfc3339(newest);
+    let counted = (0..40).map(|number| Counted {
+        race: race.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: Whereabouts::on("web1"),
+        times: 3,
+        last: newest - number * DAY,
+    });
+    let mut batch = Batch {
+        counted: counted.collect(),
+        caught: vec![Caught {
+            race: race.clone(),
+            place: Whereabouts::on("web1"),
+            times: 1,
+            last: Some(newest),
+        }],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let condensable = |store: &mut Store| store.condensable(now()).unwrap().now;
+    assert!(condensable(&mut store) > 30);
+    let days = Some(std::time::Duration::from_secs(60 * 86_400));
+    make_fewer(&mut store, days, &AtomicI64::new(i64::MIN));
+    assert!(condensable(&mut store) > 30);
+    // It is late indeed.
+    batch.caught.clear();
+    batch.counted.truncate(1);
+    batch.counted[0].last = now();
+    store.write(&batch).unwrap();
+    make_fewer(&mut store, days, &AtomicI64::new(i64::MIN));
+    assert_eq!(condensable(&mut store), 0);
 }
 
 const TOKEN: &str = "correct-horse-battery";

@@ -30,6 +30,8 @@ const BLOCK: i64 = HOURS_OF_BLOCK;
 const ENOUGH: i64 = 10_000;
 /// How long somebody who reads is waited for: others wait for us meanwhile. An autovacuum gives way after `deadlock_timeout`, which is a second unless somebody has said otherwise.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '1500ms'";
+/// How long thirty days of very many machines are copied is nobody's to say; who stops that each time has them for ever.
+const AT_LEISURE: &str = "SET LOCAL statement_timeout = 0";
 
 /// Hours from the first, without the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +296,9 @@ pub(in crate::store) async fn roll_up(
     range: Range,
     grain: Grain,
 ) -> sqlx::Result<u64> {
-    sqlx::query(PATIENCE).execute(&mut *connection).await?;
+    for setting in [PATIENCE, AT_LEISURE] {
+        sqlx::query(setting).execute(&mut *connection).await?;
+    }
     let parts = parts(connection).await?;
     // Somebody else may have done it meanwhile, and more.
     let is_in_another =
