@@ -396,6 +396,8 @@ fn wrong_values_are_refused() {
         (json!({ "daemon": { "stateDir": "races" } }), "stateDir"),
         (json!({ "config": "[export]\nstore = \"sqlite:/x\"" }), "leave [export]"),
         (json!({ "config": "[ agent ]\n" }), "leave [export]"),
+        (json!({ "collector": { "keepDays": "59d" } }), "keepDays"),
+        (json!({ "collector": { "keepDays": "8w" } }), "keepDays"),
         (json!({ "collector": { "enabled": true } }), "collector.store.secretName"),
         (json!({ "collector": { "enabled": true, "store": secret } }), "collector.tokens.secretName"),
         (json!({ "collector": { "enabled": true, "store": secret, "tokens": secret } }), "collector.tls.secretName"),

@@ -88,10 +88,10 @@ impl Needs {
         let again = AGAIN * 24.0;
         let sightings = hosts * 24.0 * ROWS_AN_HOUR * DAYS_BY_HOUR
             + hosts * ROWS_A_DAY * (DAYS_BY_DAY - DAYS_BY_HOUR);
-        // A row for each build that was there, and one for the day when a race was first on the host.
+        // Two rows for each build that was there: all hosts catch a race on the first day of a build, and each of them keeps a row of that day.
         let builds_of_block = BUILDS * BLOCK / 7.0 + 1.0;
-        let sums =
-            hosts * PROGRAMS_OF_HOST * RACES_OF_HOST * (builds_of_block + 1.0) * 365.0 / BLOCK;
+        let rows_of_block = PROGRAMS_OF_HOST * RACES_OF_HOST * 2.0 * builds_of_block;
+        let sums = hosts * rows_of_block * 365.0 / BLOCK;
         let reports = hosts * firsts;
         let whole = (programs * RACES * builds * WHOLE).min(reports);
         let of_races = hosts * (again + firsts / DAYS) / 86_400.0;
