@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod known;
 mod learned;
+mod left;
 mod log;
 mod name;
 mod number;

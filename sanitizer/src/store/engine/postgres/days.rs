@@ -10,8 +10,8 @@ use sqlx::AssertSqlSafe;
 
 use crate::store::{
     batch::MOST_TIMES,
-    condense::{IS_DUE, condensed},
     engine::Grain,
+    left::{IS_DUE, condensed},
     schema::Connection,
     time::{HOURS_OF_BLOCK, HOURS_OF_DAY, begin_of, day},
 };
