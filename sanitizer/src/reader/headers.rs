@@ -201,10 +201,7 @@ impl HeaderReader {
     /// # Errors
     /// Fails where none can be started; says why.
     pub fn be_ready(&mut self) -> Result<(), String> {
-        if self.reader.is_gone() {
-            self.reader.rest();
-        }
-        match self.reader.started(Instant::now() + START) {
+        match self.reader.alive(Instant::now() + START) {
             Some(_) => Ok(()),
             None => Err(self.refusal()),
         }
@@ -252,10 +249,7 @@ impl HeaderReader {
         request: fn(u64) -> Request,
         accept: impl Fn(Reply) -> Option<T>,
     ) -> Result<Option<T>, End> {
-        if self.reader.is_gone() {
-            self.reader.rest();
-        }
-        let Some(process) = self.reader.started(Instant::now() + start) else {
+        let Some(process) = self.reader.alive(Instant::now() + start) else {
             return Ok(None);
         };
         if let By::Asker(ready) = &mut by {

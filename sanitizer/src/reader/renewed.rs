@@ -115,6 +115,14 @@ impl Renewed {
         self.started_while(until, &mut |_| false)
     }
 
+    /// The same, in place of one that [is gone](Self::is_gone).
+    pub(super) fn alive(&mut self, until: Instant) -> Option<&mut Process> {
+        if self.is_gone() {
+            self.rest();
+        }
+        self.started(until)
+    }
+
     /// The same as long as it is [wanted](Process::hear_while).
     pub(super) fn started_while(
         &mut self,

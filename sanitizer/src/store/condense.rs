@@ -7,8 +7,8 @@ use std::mem;
 use sqlx::AssertSqlSafe;
 
 use super::{
-    SCHEMA, Store,
-    connect::{Connection, begin},
+    Store,
+    connect::Connection,
     engine::{Engine, Grain},
     error::StoreError,
     left::{IS_DUE, condensed},
@@ -36,19 +36,15 @@ impl Store {
     /// The store cannot be written to; of no race and thirty days there is a half. Those that somebody reads for long stay as they are until the next time, which is told.
     pub fn condense(&mut self, before: i64) -> Result<Fewer, StoreError> {
         let end = end_of_blocks(before);
-        let (ranges, table) = self.with(async |connection| {
-            // One that is refused is refused also where nothing is to be done.
-            begin(connection, &SCHEMA).await?.rollback().await?;
-            let engine = Engine::behind(connection);
-            let ranges = engine.due_to_condense(connection, end).await?;
-            Ok((ranges, engine.loose()))
-        })?;
         let mut less = 0;
-        if !self.keep_as(ranges, Grain::Machines, &mut less)? {
+        if !self.keep_as(Grain::Machines, end, &mut less)? {
             let is_whole = false;
             return Ok(Fewer { less, is_whole });
         }
-        let pieces = self.with(async |connection| pieces(connection, table, end).await)?;
+        let (pieces, table) = self.with(async |connection| {
+            let table = Engine::behind(connection).loose();
+            Ok((pieces(connection, table, end).await?, table))
+        })?;
         // Those of a turn count once it has ended well, which the next one shows, or the end.
         let mut of_turn = 0;
         let condensed = self.in_turns(

@@ -8,7 +8,7 @@ use super::{
     SCHEMA, Store,
     batch::MOST_TIMES,
     connect::{Connection, begin},
-    engine::{Engine, Grain, Range},
+    engine::{Engine, Grain},
     error::StoreError,
     time::{HOURS_OF_DAY, hour},
     turn::Turn,
@@ -35,14 +35,8 @@ impl Store {
     pub fn roll_up(&mut self, now: i64) -> Result<Fewer, StoreError> {
         let today = hour(now).div_euclid(HOURS_OF_DAY);
         let end = today.saturating_sub(DAYS).saturating_mul(HOURS_OF_DAY);
-        let due = self.with(async |connection| {
-            // One that is refused is refused also where nothing is to be done.
-            begin(connection, &SCHEMA).await?.rollback().await?;
-            let engine = Engine::behind(connection);
-            engine.due(connection, end).await
-        })?;
         let mut less = 0;
-        if !self.keep_as(due, Grain::Days, &mut less)? {
+        if !self.keep_as(Grain::Days, end, &mut less)? {
             let is_whole = false;
             return Ok(Fewer { less, is_whole });
         }
@@ -73,14 +67,20 @@ impl Store {
         Ok(Fewer { less, is_whole })
     }
 
-    /// Keeps these no more finely than this, whether all of them are; `less` grows by how many rows there are less. Others may write between two transactions.
+    /// Keeps what was seen before an hour, and is kept together, no more finely than this, whether all of it is; `less` grows by how many rows there are less. Others may write between two transactions.
     pub(super) fn keep_as(
         &mut self,
-        ranges: Vec<Range>,
         grain: Grain,
+        end: i64,
         less: &mut u64,
     ) -> Result<bool, StoreError> {
-        for range in ranges {
+        let due = self.with(async |connection| {
+            // One that is refused is refused also where nothing is to be done.
+            begin(connection, &SCHEMA).await?.rollback().await?;
+            let engine = Engine::behind(connection);
+            engine.due(connection, end, grain).await
+        })?;
+        for range in due {
             let rolled = self.with(async |connection| {
                 let engine = Engine::behind(connection);
                 let mut all = begin(connection, &SCHEMA).await?;

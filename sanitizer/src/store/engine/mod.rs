@@ -13,7 +13,7 @@ use super::{
     schema::{Access, Connection, Found, Schema},
 };
 pub(super) use postgres::CANCEL;
-pub(super) use postgres::days::Range;
+use postgres::days::Range;
 
 /// A process of a server, with when it began (seconds since 1970, as that server writes it): others may have its number before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,27 +135,19 @@ impl Engine {
         }
     }
 
-    /// What was seen before an hour and is kept together, of which there are several rows a day.
+    /// What was seen before an hour and is kept together, and more finely than this.
     pub(super) async fn due(
         self,
         connection: &mut Connection,
         end: i64,
+        grain: Grain,
     ) -> sqlx::Result<Vec<Range>> {
-        match self {
-            Self::Sqlite => Ok(Vec::new()),
-            Self::Postgres => postgres::days::due(connection, end).await,
-        }
-    }
-
-    /// What was seen before an hour and is kept together, thirty days each, and more finely than by machines.
-    pub(super) async fn due_to_condense(
-        self,
-        connection: &mut Connection,
-        end: i64,
-    ) -> sqlx::Result<Vec<Range>> {
-        match self {
-            Self::Sqlite => Ok(Vec::new()),
-            Self::Postgres => postgres::days::due_to_condense(connection, end).await,
+        match (self, grain) {
+            (Self::Sqlite, _) | (Self::Postgres, Grain::Hours) => Ok(Vec::new()),
+            (Self::Postgres, Grain::Days) => postgres::days::due(connection, end).await,
+            (Self::Postgres, Grain::Machines) => {
+                postgres::days::due_to_condense(connection, end).await
+            }
         }
     }
 

@@ -31,7 +31,7 @@ use crate::delivery::{
 };
 use crate::http::{Destination, Secret, Server};
 use crate::learned::{KnownFunction, Learned, Module};
-use crate::report::sample;
+use crate::report::{Race, sample};
 use crate::store::{Access, Batch, Caught, Counted, Store, Whereabouts, rfc3339};
 
 /// Check that what somebody writes who keeps no summaries is in lists when a server has served for a while.
@@ -72,6 +72,29 @@ async fn what_older_ones_write_is_caught_up() {
     older.close().await.unwrap();
 }
 
+/// A race that was caught at one time, and three times each at others, on one machine.
+fn caught_at(race: &Race, at: i64, others: impl Iterator<Item = i64>) -> Batch {
+    let place = || Whereabouts::on("web1");
+    let counted = others.map(|last| Counted {
+        race: race.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: place(),
+        times: 3,
+        last,
+    });
+    Batch {
+        counted: counted.collect(),
+        caught: vec![Caught {
+            race: race.clone(),
+            place: place(),
+            times: 1,
+            last: Some(at),
+        }],
+        ..Batch::default()
+    }
+}
+
 /// Check that a collector makes fewer rows of what is old in its store, by hours and by days, without a loss, and that whoever only shows a store does not.
 #[tokio::test]
 async fn old_rows_become_fewer_by_themselves() {
@@ -80,30 +103,11 @@ async fn old_rows_become_fewer_by_themselves() {
     let folder = tempfile::tempdir().unwrap();
     let address = Address::of_file(folder.path().join("races.db"));
     let mut store = Store::open(&address, Access::Create).unwrap();
-    let race = sample::race();
     // In the middle of a day.
     let noon = now() / DAY * DAY + DAY / 2;
     let ages = (0..130).map(|number| noon - (10 + number) * DAY);
-    let counted = ages
-        .flat_map(|last| [last, last + 3_600_000])
-        .map(|last| Counted {
-            race: race.identity.race.clone(),
-            build: "aa11".to_owned(),
-            exe: "/bin/app".to_owned(),
-            place: Whereabouts::on("web1"),
-            times: 3,
-            last,
-        });
-    let batch = Batch {
-        counted: counted.collect(),
-        caught: vec![Caught {
-            race: race.clone(),
-            place: Whereabouts::on("web1"),
-            times: 1,
-            last: Some(noon),
-        }],
-        ..Batch::default()
-    };
+    let others = ages.flat_map(|last| [last, last + 3_600_000]);
+    let batch = caught_at(&sample::race(), noon, others);
     store.write(&batch).unwrap();
     let options = SqliteConnectOptions::new().filename(folder.path().join("races.db"));
     let mut other = options.connect().await.unwrap();
@@ -141,24 +145,8 @@ fn a_clock_far_ahead_is_not_believed() {
     let newest = now() / DAY * DAY - 400 * DAY;
     let mut race = sample::race();
     race.time = rfc3339(newest);
-    let counted = (0..40).map(|number| Counted {
-        race: race.identity.race.clone(),
-        build: "aa11".to_owned(),
-        exe: "/bin/app".to_owned(),
-        place: Whereabouts::on("web1"),
-        times: 3,
-        last: newest - number * DAY,
-    });
-    let mut batch = Batch {
-        counted: counted.collect(),
-        caught: vec![Caught {
-            race: race.clone(),
-            place: Whereabouts::on("web1"),
-            times: 1,
-            last: Some(newest),
-        }],
-        ..Batch::default()
-    };
+    let others = (0..40).map(|number| newest - number * DAY);
+    let mut batch = caught_at(&race, newest, others);
     store.write(&batch).unwrap();
     let condensable = |store: &mut Store| store.condensable(now()).unwrap().now;
     assert!(condensable(&mut store) > 30);
