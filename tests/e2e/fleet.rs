@@ -4,6 +4,7 @@ mod agent;
 mod breaker;
 mod commands;
 mod hangs;
+mod learning;
 mod otlp;
 mod pressure;
 mod readers;

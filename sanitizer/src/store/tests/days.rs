@@ -171,6 +171,31 @@ fn blocks_are_condensed() {
     assert_eq!(store.races(at(80, 0)).unwrap()[0].times, 75);
 }
 
+/// Check that one row which comes late for thirty days of many machines does not have all of them copied once more, and that more of them do.
+#[test]
+fn a_late_row_copies_nothing() {
+    /// One row in so many is enough.
+    const HOSTS: usize = 64;
+    let (_address, mut store, race) = with_race();
+    let of_hosts = |hosts: usize, hour: i64| {
+        let mut batch = again(&race, &vec![at(0, hour); hosts]);
+        for (number, counted) in batch.counted.iter_mut().enumerate() {
+            counted.place = Whereabouts::on(&format!("host{number}"));
+        }
+        batch
+    };
+    receive(&mut store, 2, &of_hosts(2 * HOSTS, 1), at(0, 4));
+    store.roll_up(at(80, 0)).unwrap();
+    assert_eq!(parts(&mut store)[0].1, 1 + 2 * HOSTS as i64);
+    // Two rows are finer than they are to be where one has come late.
+    for (hosts, less) in [(1, 0), (2, 1 + 2)] {
+        let sequence = 2 + hosts as u64;
+        let hour = 1 + hosts as i64;
+        receive(&mut store, sequence, &of_hosts(hosts, hour), at(0, 4));
+        assert_eq!(store.roll_up(at(80, 0)).unwrap().less, less, "{hosts}");
+    }
+}
+
 /// Check that somebody who reads for long is not waited for, which is told, and that it is done the next time.
 #[test]
 fn a_long_look_keeps_days() {

@@ -19,6 +19,8 @@ use crate::store::{Access, Address, Fewer, Store, StoreError, day_of, hour};
 
 /// How often.
 pub(super) const PERIOD: Duration = Duration::from_secs(3600);
+/// The first time, after that part of it.
+const FIRST: u32 = 12;
 /// How much later it may be than when a race was caught last of all, milliseconds: where none is caught for longer, nothing becomes old meanwhile.
 const AHEAD: i64 = 7 * 24 * 3_600_000;
 
@@ -26,8 +28,8 @@ const AHEAD: i64 = 7 * 24 * 3_600_000;
 pub(super) async fn keep_up(address: Address, period: Duration, days: Option<Duration>) {
     // The day on which rows were made fewer last.
     let done = Arc::new(AtomicI64::new(i64::MIN));
-    // It has been opened just now.
-    sleep(period).await;
+    // It has been opened just now, but one that is started anew all the time is to come to it, too.
+    sleep(period / FIRST).await;
     let mut periods = interval(period);
     // What took longer than that is not made up for.
     periods.set_missed_tick_behavior(MissedTickBehavior::Delay);

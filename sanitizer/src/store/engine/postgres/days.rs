@@ -28,6 +28,8 @@ const BACK: i64 = 7;
 const BLOCK: i64 = HOURS_OF_BLOCK;
 /// Rows without a partition of their own that are worth one.
 const ENOUGH: i64 = 10_000;
+/// One in so many rows of a partition must be finer than it is to be kept before all of it is copied once more: a machine that was away for long sends some rows late, each day another one does, and whoever writes waits for a copy.
+const WORTH: i64 = 64;
 /// How long somebody who reads is waited for: others wait for us meanwhile. An autovacuum gives way after `deadlock_timeout`, which is a second unless somebody has said otherwise.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// How long thirty days of very many machines are copied is nobody's to say; who stops that each time has them for ever.
@@ -279,15 +281,26 @@ pub(in crate::store) async fn due(
     Ok(due)
 }
 
-/// Whether there is a day with more than one row of what was seen in the same place.
+/// Whether enough days have more than one row of what was seen in the same place.
 async fn has_hours(connection: &mut Connection, part: &Part) -> sqlx::Result<bool> {
+    let place = format!("race, build, host, cgroup, container, hour / {HOURS_OF_DAY}");
+    has_finer(connection, part, &place, "count(*) > 1").await
+}
+
+/// Whether enough of what is in a partition is finer than it is to be: rows that are one in a group are so if this holds for the group.
+async fn has_finer(
+    connection: &mut Connection,
+    part: &Part,
+    group: &str,
+    is_finer: &str,
+) -> sqlx::Result<bool> {
     let sql = format!(
-        "SELECT CAST(count(*) AS BIGINT) FROM (SELECT 1 FROM {} GROUP BY race, build, host, cgroup, container, hour / {HOURS_OF_DAY}
-         HAVING count(*) > 1 LIMIT 1) AS several",
+        "SELECT CAST(coalesce(sum(CASE WHEN is_finer THEN {WORTH} * number ELSE 0 END) >= sum(number), false) AS BOOLEAN)
+         FROM (SELECT count(*) AS number, {is_finer} AS is_finer FROM {} GROUP BY {group}) AS groups",
         part.name
     );
-    let several = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
-    Ok(there(several.fetch_one(connection).await)? > 0)
+    let has_finer = sqlx::query_scalar::<_, bool>(AssertSqlSafe(sql));
+    there(has_finer.fetch_one(connection).await)
 }
 
 /// Keeps a range that is due no more finely than this; how many rows there are less. It is a transaction's, beside which nobody else writes.
@@ -324,14 +337,9 @@ pub(in crate::store) async fn due_to_condense(
     Ok(due)
 }
 
-/// Whether there is a race, build and machine with more rows than are to be left.
+/// Whether enough races, builds and machines have more rows than are to be left.
 async fn is_finer(connection: &mut Connection, part: &Part) -> sqlx::Result<bool> {
-    let sql = format!(
-        "SELECT CAST(count(*) AS BIGINT) FROM (SELECT 1 FROM {} GROUP BY race, build, host HAVING {IS_DUE} LIMIT 1) AS finer",
-        part.name
-    );
-    let finer = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
-    Ok(there(finer.fetch_one(connection).await)? > 0)
+    has_finer(connection, part, "race, build, host", IS_DUE).await
 }
 
 /// Drops partitions of what was before this hour in which nothing is left. It is a transaction's, beside which nobody else writes.
