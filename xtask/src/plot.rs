@@ -8,9 +8,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// Draws what a script of gnuplot says into a PNG. Data may stand in the script, in blocks.
+use crate::{paths, setup};
+
+/// Draws what a script of gnuplot says into a PNG, and installs that if it is missing. Data may stand in the script, in blocks.
 pub fn draw(script: &str, picture: &Path) -> Result<()> {
-    let mut gnuplot = Command::new("gnuplot")
+    const PROGRAM: &str = "gnuplot";
+    if paths::find_program(PROGRAM).is_none() {
+        setup::have(&["gnuplot-nox"])?;
+    }
+    let mut gnuplot = Command::new(PROGRAM)
         .stdin(Stdio::piped())
         .spawn()
         .context("no picture could be drawn; install gnuplot: apt-get install gnuplot-nox")?;
