@@ -5,7 +5,13 @@
 //!
 //! At first all of it is charged as if it were taken from the target, each thread of which had a processor for itself. Where that is not so, less is lost than that: see [`super::loss`], and [`Budget::program_uses`].
 
-use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration};
+mod advance;
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering::SeqCst,
+    time::{Duration, Instant},
+};
 
 use gwp_race_abi::Control;
 
@@ -13,17 +19,14 @@ use super::loss::Loss;
 use super::plan::purse::Purse;
 use crate::kernel::process::{WorkClock, nanos};
 
+pub use advance::{Advance, Allowance};
+
 /// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
 /// what cannot be timed from inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
 pub const SEEN_AND_UNSEEN: f64 = 2.4;
 
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
 const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);
-
-/// What one busy thread earns in so long is advanced to a program, with these as limits.
-const ADVANCED: Duration = Duration::from_secs(1);
-const MOST_ADVANCE: Duration = Duration::from_millis(40);
-const MOST_ADVANCE_OF_CHILD: Duration = Duration::from_millis(2);
 
 /// Savings are capped at this much, so that a quiet hour does not pay for a slow minute.
 const SAVINGS: Duration = Duration::from_millis(20);
@@ -35,18 +38,6 @@ const UPKEEP_SHARE: f64 = 0.1;
 /// Limits of the time between two samples.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_millis(100);
-
-/// Who is given an advance: what may be spent before anything was earned, so that the first samples are not put off.
-#[derive(Clone, Copy, Debug)]
-pub enum Advance {
-    /// A program of which much is unknown.
-    First,
-    /// One that was forked by a program that is watched: there may be any number of these, and more is known by then.
-    Child,
-    /// One that has saved so much before it was watched. It begins with that, and earns nothing until it would have earned as much: so it costs no more
-    /// than its share of what it uses meanwhile, or than this, where it uses so little that it could hardly earn a single stop.
-    Saved(Duration),
-}
 
 /// Charges the control block.
 #[derive(Debug)]
@@ -68,8 +59,9 @@ pub struct Budget {
     loss: Loss,
     /// How much may be saved now, ns: what is left of the advance, at first.
     most_savings: u64,
-    /// What has to be earned once more before anything is, ns.
+    /// What has to be earned once more before anything is, ns; and when it is over at the latest, where that is known.
     ahead_ns: u64,
+    ends: Option<Instant>,
     /// Gates earn with each clock sample; else the tracer earns with all CPU time.
     samples_earn: bool,
     /// CPU time of the target that no sample has earned with, and that was earned with by the tracer, ns.
@@ -131,12 +123,9 @@ impl Budget {
         to: Advance,
         clock: WorkClock,
     ) -> Self {
-        let earned = ADVANCED.mul_f64(share);
-        let advance = nanos(match to {
-            Advance::First => earned.min(MOST_ADVANCE),
-            Advance::Child => earned.min(MOST_ADVANCE_OF_CHILD),
-            Advance::Saved(saved) => saved.min(MOST_ADVANCE),
-        });
+        let advance = to.ns(share);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (used, ends) = to.known(cpus);
         control.budget.trap_cost_ns.store(trap_cost_ns, SeqCst);
         control.budget.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
@@ -146,8 +135,9 @@ impl Budget {
             guard_cpu_ns: clock.guard_ns(),
             clock,
             share,
-            cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
-            used: None,
+            cpus,
+            used,
+            ends,
             company: (!matches!(to, Advance::First)).then_some(1.0),
             loss: Loss::default(),
             most_savings: advance,
@@ -255,11 +245,18 @@ impl Budget {
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
         let [earned, spent] = [&control.budget.earned_ns, &control.budget.spent_ns]
             .map(|ns| seconds(ns.load(SeqCst)));
-        Purse {
+        let purse = Purse {
             left_s: earned - spent,
             income: self.income(),
             most_s: SAVINGS.as_secs_f64(),
             credit_s: credit.as_secs_f64(),
+        };
+        match self.ends {
+            Some(ends) if self.ahead_ns > 0 => {
+                let time = ends.saturating_duration_since(Instant::now());
+                purse.saved(seconds(self.ahead_ns), time.as_secs_f64())
+            }
+            _ => purse,
         }
     }
 

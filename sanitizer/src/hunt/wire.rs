@@ -2,11 +2,11 @@
 
 mod statistics;
 
-use std::{io::Write as _, os::unix::net::UnixStream, time::Duration};
+use std::{io::Write as _, os::unix::net::UnixStream};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::hunt::budget::Advance;
+use crate::hunt::budget::{Advance, Allowance};
 use crate::hunt::memory::{Gained, Remembered};
 use crate::hunt::strategy::Name;
 use crate::kernel::rights::FileRights;
@@ -55,8 +55,8 @@ pub struct Setup {
     pub learns: bool,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
-    /// What watching may cost in all, ns, which was earned before: it ends when that is spent. `None` where it may go on.
-    pub most_ns: Option<u64>,
+    /// What watching may cost in all, where it was earned before: it ends when that is spent. `None` where it may go on.
+    pub allowance: Option<Allowance>,
     /// Seed of all random choices.
     pub seed: u64,
     /// Plain against atomic is reported as well.
@@ -83,8 +83,8 @@ impl Setup {
     /// What may be spent before anything was earned.
     #[must_use]
     pub fn advance(&self) -> Advance {
-        match (self.most_ns, self.is_child) {
-            (Some(ns), _) => Advance::Saved(Duration::from_nanos(ns)),
+        match (self.allowance, self.is_child) {
+            (Some(allowance), _) => Advance::Saved(allowance),
             (None, true) => Advance::Child,
             (None, false) => Advance::First,
         }
@@ -106,7 +106,7 @@ impl Setup {
             strategy: Name::Planner,
             learns: true,
             max_overhead: 0.01,
-            most_ns: None,
+            allowance: None,
             seed: 0,
             report_mixed: true,
             report_unanalyzed: false,

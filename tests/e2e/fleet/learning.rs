@@ -1,33 +1,27 @@
 //! What one machine has learned of a build is known to another one.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use gwp_race_tests::{binary::gwp_race, children::Guarded, machine::Machine};
 use nix::sys::signal::{Signal, kill};
 
-use super::{FEW, LONG, PATIENCE, Scratch, agent, built, until};
+use super::{FEW, PATIENCE, Scratch, agent, built, busy, until};
 use crate::collector::Collector;
 
-/// Leases in which a machine that was told nothing remembers nothing.
-const LEASES: usize = 3;
+/// Leases in which a machine hears nothing of others that it does not ask.
+const LEASES: usize = 2;
 
-/// A machine: a daemon with an agent that sends to a collector, and one process of the program, which accesses memory or does not.
+/// A machine: a daemon, with an agent or without, and one process of the program.
 struct Host {
     scratch: Scratch,
     process: Guarded,
 }
 
 impl Host {
-    fn new(program: &Path, role: &[&str]) -> Self {
+    fn new(program: &Path) -> Self {
         let scratch = Scratch::new();
-        let program = scratch.place(program, "roles");
-        let mut command = Command::new(program);
-        command.args([LONG, FEW]).args(role);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let process = Guarded::new(command.spawn().unwrap());
+        let program = scratch.place(program, "program");
+        let process = busy(&program, FEW);
         Self { scratch, process }
     }
 
@@ -43,7 +37,22 @@ impl Host {
         remembered.collect()
     }
 
-    /// Whether leases of a daemon come to this.
+    /// Functions of which other machines have told something, as the ledger has them (`migrations/ledger`).
+    fn heard(&self) -> u64 {
+        const COUNT: &str = "import sqlite3, sys\n\
+            ledger = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
+            print(ledger.execute('SELECT count(*) FROM hint JOIN hinted ON module = id').fetchone()[0])";
+        let mut python = Command::new("python3");
+        python.args(["-c", COUNT]);
+        let output = python.arg(self.scratch.path("lib/ledger.db")).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let count = String::from_utf8_lossy(&output.stdout);
+        count.trim().parse().unwrap()
+    }
+
+    /// Has a daemon watch until leases come to this; whether they do.
     fn watched_until(&self, log: &str, is_so: impl Fn(&[u64]) -> bool) -> bool {
         let mut daemon = self.scratch.daemon(log);
         let is_so = until(|| is_so(&self.remembered(log)));
@@ -54,13 +63,12 @@ impl Host {
     }
 }
 
-/// Check that a machine on which nothing can be learned of a build, since its process accesses no memory, remembers nothing of it lease after lease, and remembers what another machine has learned of it once it asks the collector to which that one has told it.
+/// Check that what a machine has told a collector is in the ledger of another one that asks there, which had nothing of it before, and that leases of that one begin with it.
 #[test]
 fn what_one_machine_has_learned_is_known_to_another() {
     let _machine = Machine::shared();
-    let program = built("conduct/roles.c");
-    let learns = Host::new(&program, &[]);
-    let hears = Host::new(&program, &["spins"]);
+    let program = built("silent/mutex.c");
+    let [learns, hears] = [(); 2].map(|()| Host::new(&program));
 
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(gwp_race());
@@ -71,16 +79,6 @@ fn what_one_machine_has_learned_is_known_to_another() {
     let collector = Collector::by(command);
     let address = format!("http://{}", collector.address);
 
-    let knows_nothing =
-        |leases: &[u64]| leases.len() >= LEASES || leases.iter().any(|&functions| functions > 0);
-    hears.watched_until("alone", knows_nothing);
-    let before = hears.remembered("alone");
-    assert!(
-        before.len() >= LEASES && before.iter().all(|&functions| functions == 0),
-        "{}",
-        hears.scratch.log("alone")
-    );
-
     let mut tells = agent::start(&learns.scratch, &address, None);
     let knows = |leases: &[u64]| leases.iter().any(|&functions| functions > 0);
     let has_learned = learns.watched_until("log", knows);
@@ -88,18 +86,22 @@ fn what_one_machine_has_learned_is_known_to_another() {
     // The daemon has handed over what it has learned when it ended.
     agent::sent(&learns.scratch);
     agent::end(&learns.scratch, &mut tells);
+    assert_eq!(learns.heard(), 0);
 
+    // Who has no agent asks nobody.
+    let is_enough = |leases: &[u64]| leases.len() >= LEASES;
+    assert!(hears.watched_until("alone", is_enough));
+    assert_eq!(hears.heard(), 0);
     let mut asks = agent::start(&hears.scratch, &address, None);
-    let has_heard = hears.watched_until("log", knows);
+    let has_heard =
+        hears.watched_until("log", |leases| hears.heard() > 0 && leases.len() >= LEASES);
     println!(
-        "functions that were remembered: {before:?} by itself, {:?} when it was told",
+        "functions of which others have told: {}; that leases remember: {:?} alone, {:?} now",
+        hears.heard(),
+        hears.remembered("alone"),
         hears.remembered("log")
     );
-    assert!(
-        has_heard,
-        "{}\n{}",
-        hears.scratch.log("log"),
-        hears.scratch.log("agent.log")
-    );
+    let logs = ["log", "agent.log"].map(|log| hears.scratch.log(log));
+    assert!(has_heard && knows(&hears.remembered("log")), "{logs:?}");
     agent::end(&hears.scratch, &mut asks);
 }

@@ -74,7 +74,7 @@ impl Session {
             strategy: self.args.strategy.into(),
             learns: self.args.strategy != StrategyName::PlainClock,
             max_overhead: self.args.max_overhead,
-            most_ns: None,
+            allowance: None,
             seed: self.seed.wrapping_add(self.watched.times()),
             report_mixed: self.args.mixed == Mixed::Report,
             report_unanalyzed: self.args.unanalyzed == Unanalyzed::Report,

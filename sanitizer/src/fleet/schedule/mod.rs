@@ -160,6 +160,13 @@ impl Scheduler {
         waits.max().unwrap_or_default()
     }
 
+    /// Processors that a process has kept busy lately.
+    #[must_use]
+    pub fn activity(&self, process: ProcessId) -> f32 {
+        let record = self.processes.get(&process);
+        record.map_or(0.0, Record::activity)
+    }
+
     /// What the purse of a process holds.
     pub fn purse(&mut self, now: Duration, process: ProcessId) -> Duration {
         let record = self.processes.get_mut(&process);

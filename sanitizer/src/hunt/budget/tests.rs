@@ -117,7 +117,7 @@ fn upkeep_is_paid_for() {
 /// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs; or than it has saved.
 #[test]
 fn little_is_advanced() {
-    let saved = |ms| Advance::Saved(Duration::from_millis(ms));
+    let saved = |ms| Advance::Saved(Allowance::usual(Duration::from_millis(ms)));
     for (share, to, advance_us) in [
         (0.01, Advance::First, 10_000),
         (0.04, Advance::First, 40_000),
@@ -145,7 +145,7 @@ fn savings_are_earned_once() {
     const PERIOD: u64 = 10_000_000;
     let gates = Gates::in_user_space().unwrap();
     let control = gates.control();
-    let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
+    let saved = Advance::Saved(Allowance::usual(Duration::from_millis(SAVED_MS)));
     let mut budget = Budget::new(control, PERIOD, SHARE, 5_000, saved, WorkClock::of_share(1));
     let mut used = 0;
     for step in 0..200 {

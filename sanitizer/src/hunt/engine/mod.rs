@@ -132,7 +132,8 @@ impl Engine {
     /// Ends it where all that watching may cost is spent.
     pub fn end_when_spent(&mut self) {
         let spent = self.rig.gates.control().budget.spent_ns.load(SeqCst);
-        if self.rig.setup.most_ns.is_some_and(|most| spent >= most) {
+        let allowance = self.rig.setup.allowance;
+        if allowance.is_some_and(|allowance| spent >= allowance.most_ns) {
             self.end(Ending::Spent);
         }
     }

@@ -106,7 +106,7 @@ impl Substitute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::budget::Advance;
+    use crate::hunt::budget::{Advance, Allowance};
     use crate::kernel::gates::Gates;
     use crate::kernel::process::WorkClock;
 
@@ -116,7 +116,7 @@ mod tests {
         const SHARE: f64 = 0.05;
         const PERIOD: u64 = 10_000_000;
         const SAVED_MS: u64 = 20;
-        let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
+        let saved = Advance::Saved(Allowance::usual(Duration::from_millis(SAVED_MS)));
         for (to, advance, is_saved) in [
             (Advance::First, 40_000_000, false),
             (saved, 20_000_000, true),

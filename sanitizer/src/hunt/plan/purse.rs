@@ -16,6 +16,24 @@ pub struct Purse {
 }
 
 impl Purse {
+    /// The same of savings, where nothing is earned until `ahead_s` was earned once more, and all is over in `time_s`. What is left then is lost, and nothing before that: so a second may cost what is left and what comes in after all,
+    /// evenly over that time, whether the savings are large or small.
+    #[must_use]
+    pub fn saved(self, ahead_s: f64, time_s: f64) -> Self {
+        /// Of a shorter time nothing is made any more.
+        const SHORTEST_S: f64 = 1.0;
+        if self.left_s <= 0.0 {
+            return self;
+        }
+        let time_s = time_s.max(SHORTEST_S);
+        let earned = (self.income * time_s - ahead_s).max(0.0);
+        Self {
+            income: (self.left_s + earned) / time_s,
+            most_s: 2.0 * self.left_s,
+            ..self
+        }
+    }
+
     /// Whether a thread may be stopped now.
     #[must_use]
     pub fn may_stop(&self) -> bool {

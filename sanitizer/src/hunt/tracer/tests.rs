@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
+use super::super::budget::Allowance;
 use super::super::wire::{self, Command, Ending, Setup};
 use super::preparation::read_preparation;
 use super::*;
@@ -233,7 +234,8 @@ fn slots_lease_in_turns() {
                     let setup = Setup {
                         max_overhead: 0.2,
                         seed: round as u64,
-                        most_ns: (round == ROUNDS).then_some((MOST_S * 1e9) as u64),
+                        allowance: (round == ROUNDS)
+                            .then(|| Allowance::usual(Duration::from_secs_f64(MOST_S))),
                         ..Setup::usual(pid)
                     };
                     slot.say(&Command::Watch(Box::new(setup)));

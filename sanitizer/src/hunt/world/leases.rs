@@ -1,22 +1,29 @@
 //! One lease after the other: what it is worth to remember what was seen in those before.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     delivery::hints::HintFile,
     hunt::{
         memory::{KnownFunction, counts_of, parts_of},
-        plan::{counts::Counts, event::SiteId},
+        plan::{
+            Planner,
+            action::{Action, Deed, Then},
+            choose::ByWorth,
+            counts::Counts,
+            event::{Event, MemberId, SiteId, What},
+            purse::Purse,
+        },
     },
     learned::Module,
 };
 
 use super::{
-    costs::NESTED,
+    costs::{NESTED, SAVINGS_S},
     families::{self, Family},
     lease::{Known, watch},
-    program::Program,
-    simulation::Hunt,
+    program::{After, Comes, Order, Program},
+    simulation::{Hunt, simulate},
 };
 
 /// How long a lease is, s, and what it may cost: that of a daemon that watches many processes by turns.
@@ -171,4 +178,122 @@ fn hints_pay() {
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
     assert!(median <= WANTED, "{ratios:.2?}");
+}
+
+/// What a small process saves in ten minutes, s, and how long its lease may last; its income, as it is thought of who uses hardly anything.
+const SAVED_S: f64 = 20e-3;
+const LONGEST_S: f64 = 60.0;
+const INCOME: f64 = SHARE * 0.01;
+
+/// A process that works for 2.5 ms in each second: half of its functions are executed then, and some pairs of places race.
+fn in_bursts(seed: u64) -> Program {
+    const FUNCTIONS: u32 = 60;
+    const PLACES: u32 = 4;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut program = Program::new("bursts of a small process", "it sleeps nearly all the time");
+    program.processors = 5e-3;
+    let bursts = |rate| Comes::Bursts {
+        apart: 1.0,
+        lasts: 2.5e-3,
+        rate,
+    };
+    for number in 0..FUNCTIONS {
+        program.function();
+        let sites: Vec<_> = (0..PLACES)
+            .map(|place| {
+                let comes = match number % 2 {
+                    0 => bursts(1e4 * 10_f64.powf(-random.f64())),
+                    _ => Comes::Never,
+                };
+                program.pointing(Some(MemberId(8 * place)), place % 2 == 0, comes)
+            })
+            .collect();
+        if number % 10 == 0 {
+            let objects = program.area(4);
+            let pair = [sites[0], sites[1]];
+            program.access(&pair, objects.shared(0.5));
+            program.meet(pair, 0.5, [After::Rate(1e3); 2], Order::None);
+        }
+    }
+    program
+}
+
+/// A planner that spends what its process has saved, and nothing more; and whether it is told that it is so.
+struct OfSavings {
+    planner: ByWorth,
+    spent_s: f64,
+    is_told: bool,
+}
+
+impl Planner for OfSavings {
+    fn observe(&mut self, now: Duration, event: &Event) {
+        if let What::Cost(cost_s) = event.what {
+            self.spent_s += cost_s;
+        }
+        self.planner.observe(now, event);
+    }
+
+    fn decide(&mut self, now: Duration, _: &Purse) -> Action {
+        let left_s = SAVED_S - self.spent_s;
+        let purse = Purse {
+            left_s,
+            income: INCOME,
+            most_s: SAVINGS_S,
+            credit_s: 0.0,
+        };
+        let time_s = LONGEST_S - now.as_secs_f64();
+        let purse = match self.is_told {
+            true => purse.saved(SAVED_S, time_s),
+            false => purse,
+        };
+        let mut action = self.planner.decide(now, &purse);
+        if left_s <= 0.0 {
+            action.deed = Deed::Rest {
+                time: Duration::from_secs_f64(time_s.max(0.0)),
+            };
+        }
+        action
+    }
+
+    fn stopped(
+        &mut self,
+        now: Duration,
+        ahead: &[SiteId],
+        waited: Option<Duration>,
+    ) -> Option<(SiteId, Then)> {
+        self.planner.stopped(now, ahead, waited)
+    }
+}
+
+/// Check that what a small process has saved is good for more stops where the planner is told that nothing of it is lost which is not spent at once: it waits for longer then, which costs time and no more.
+#[test]
+fn savings_are_spent_with_patience() {
+    const SEEDS: u64 = 40;
+    /// As many stops for the same, at least.
+    const WANTED: f64 = 1.1;
+    let stops = [true, false].map(|is_told| {
+        let of_seed = |seed| {
+            let program = in_bursts(seed);
+            let mut planner = OfSavings {
+                planner: ByWorth::new(seed),
+                spent_s: 0.0,
+                is_told,
+            };
+            let hunt = Hunt {
+                share: 1.0,
+                length_s: LONGEST_S,
+                ..hunt(seed)
+            };
+            let run = simulate(&program, &mut planner, &hunt);
+            assert!(run.spent_s < SAVED_S + 20e-3, "{}", run.spent_s);
+            (run.stalls + run.looks, run.waits, run.finds.len())
+        };
+        let runs = (0..SEEDS).map(of_seed);
+        runs.fold((0, 0, 0), |all, one| {
+            (all.0 + one.0, all.1 + one.1, all.2 + one.2)
+        })
+    });
+    println!("stops, waits and races in {SEEDS} leases, told of savings and not: {stops:?}");
+    let [told, other] = stops.map(|(stops, ..)| stops as f64);
+    assert!(told >= WANTED * other, "{stops:?}");
 }

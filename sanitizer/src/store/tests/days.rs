@@ -180,7 +180,7 @@ fn a_late_row_copies_nothing() {
     let of_hosts = |hosts: usize, hour: i64| {
         let mut batch = again(&race, &vec![at(0, hour); hosts]);
         for (number, counted) in batch.counted.iter_mut().enumerate() {
-            counted.place = Whereabouts::on(&format!("host{number}"));
+            counted.place = Whereabouts::on(format!("host{number}"));
         }
         batch
     };

@@ -20,9 +20,9 @@ use crate::{
     },
     fleet::{
         breaker::Arm,
-        schedule::{Action, Event, ProcessId},
+        schedule::{Action, Event, LONGEST, ProcessId},
     },
-    hunt::wire::Setup,
+    hunt::{budget::Allowance, wire::Setup},
     kernel::process::nanos,
 };
 
@@ -71,7 +71,8 @@ impl Daemon {
             Arm::Control => None,
             Arm::Lease => {
                 self.see_breakpoints();
-                let setup = self.setup(who.pid, who.start_ticks, bounds);
+                let processors = self.scheduler.activity(process);
+                let setup = self.setup((who.pid, who.start_ticks), bounds, processors);
                 let Some(link) = self.sampler.watch(setup) else {
                     return false;
                 };
@@ -86,7 +87,12 @@ impl Daemon {
         true
     }
 
-    fn setup(&mut self, pid: u32, start_ticks: u64, (most, share): (Duration, f64)) -> Setup {
+    fn setup(
+        &mut self,
+        (pid, start_ticks): (u32, u64),
+        (most, share): (Duration, f64),
+        processors: f32,
+    ) -> Setup {
         self.seed = self.seed.wrapping_add(1);
         let args = &self.args;
         Setup {
@@ -100,7 +106,11 @@ impl Daemon {
             strategy: args.strategy.into(),
             learns: true,
             max_overhead: share,
-            most_ns: Some(nanos(most)),
+            allowance: Some(Allowance {
+                most_ns: nanos(most),
+                lasts_ns: nanos(LONGEST),
+                processors: processors.into(),
+            }),
             seed: self.seed,
             report_mixed: args.mixed == Mixed::Report,
             report_unanalyzed: args.unanalyzed == Unanalyzed::Report,

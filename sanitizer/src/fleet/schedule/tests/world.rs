@@ -8,7 +8,7 @@ use crate::{
         schedule::{Action, BuildId, Event, ProcessId, Reason, Scheduler},
         settings::Settings,
     },
-    hunt::budget::{Advance, Budget},
+    hunt::budget::{Advance, Allowance, Budget},
     kernel::{
         gates::Gates,
         process::{WorkClock, nanos},
@@ -72,7 +72,10 @@ impl Account {
         const TRAP_NS: u64 = 5_000;
         let gates = Gates::in_user_space().unwrap();
         let control = gates.control();
-        let (saved, clock) = (Advance::Saved(most), WorkClock::of_share(1));
+        let (saved, clock) = (
+            Advance::Saved(Allowance::usual(most)),
+            WorkClock::of_share(1),
+        );
         let budget = Budget::new(control, PERIOD_NS, share, TRAP_NS, saved, clock);
         let budget = budget.without_gates(control);
         Self { gates, budget }
