@@ -131,6 +131,15 @@ impl Scratch {
         daemon
     }
 
+    /// Ends a daemon, or an agent, as systemd does; its log.
+    fn end(&self, daemon: &mut Guarded, log: &str) -> String {
+        kill(daemon.pid(), Signal::SIGTERM).unwrap();
+        let ended = daemon.wait(PATIENCE).unwrap();
+        let log = self.log(log);
+        assert!(ended.success(), "{ended}: {log}");
+        log
+    }
+
     fn status(&self) -> Value {
         let output = self.ask(&["status", "--format", "json"]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -151,6 +160,12 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
 fn of(status: &Value, pid: Pid) -> Option<&Value> {
     let mut processes = status["processes"].as_array().unwrap().iter();
     processes.find(|one| one["pid"] == pid.as_raw())
+}
+
+/// The lines of a log that tell of leases of a process.
+fn audited(log: &str, pid: Pid) -> impl Iterator<Item = &str> {
+    let begins = format!("gwp-race: lease pid={pid} ");
+    log.lines().filter(move |line| line.starts_with(&begins))
 }
 
 fn is_leased(status: &Value) -> bool {
@@ -255,41 +270,32 @@ fn a_machine_is_watched() {
 
     // It ends while it holds somebody, if it comes to that again.
     until(|| is_leased(&scratch.status()));
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    let log = scratch.log("log");
-    assert!(ended.success(), "{ended}: {log}");
+    let log = scratch.end(&mut daemon, "log");
 
     // Another one begins with what this one has learned.
     let mut daemon = scratch.daemon("again");
-    let begins = format!("gwp-race: lease pid={} ", pids[0]);
     let mut is_told = false;
     until(|| {
         let status = scratch.status();
         let lease = of(&status, pids[0]).map(|known| &known["lease"]["remembered"]);
         is_told = lease.and_then(Value::as_u64) > Some(0);
         let again = scratch.log("again");
-        let mut leases = again.lines().filter(|line| line.starts_with(&begins));
+        let mut leases = audited(&again, pids[0]);
         // One that was over before it could come to anything says nothing.
         let knows_nothing =
             |line: &str| line.contains(" remembered=0 ") && !line.contains(" stalls=0 ");
         is_told || leases.any(knows_nothing)
     });
     assert!(is_told, "{}", scratch.log("again"));
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    assert!(ended.success(), "{ended}: {}", scratch.log("again"));
+    scratch.end(&mut daemon, "again");
 
     for mut program in [racy, quiet, elsewhere] {
         assert!(program.ended().unwrap().is_none());
         assert!(is_free(program.pid()));
     }
     assert!(!scratch.path("run/fleet.sock").exists());
-    let audited = |pid: Pid| {
-        let begins = format!("gwp-race: lease pid={pid} ");
-        log.lines().filter(|line| line.starts_with(&begins)).count()
-    };
-    assert!(pids.iter().all(|&pid| audited(pid) > 0), "{log}");
+    let is_audited = |&pid| audited(&log, pid).next().is_some();
+    assert!(pids.iter().all(is_audited), "{log}");
     assert!(!log.contains("Value of the watched"), "{log}");
     // What somebody has wanted of it stands there, too.
     for told in [
@@ -366,10 +372,7 @@ fn memory_is_bounded() {
     assert!(!is_leased(&status), "{status:#}");
     fs::remove_file(&much).unwrap();
     assert!(until(|| is_leased(&scratch.status())));
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    let log = scratch.log("log");
-    assert!(ended.success(), "{ended}: {log}");
+    let log = scratch.end(&mut daemon, "log");
     assert!(
         log.contains("of memory; memory of [limits] is 150MiB"),
         "{log}"
@@ -429,9 +432,7 @@ fn nothing_is_held_when_they_die() {
         }
         daemon = scratch.daemon("log");
     }
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
     for mut target in targets {
         let wrong = target.board.examine(target.process.pid()).unwrap();
         assert_eq!(wrong, None, "at the end");

@@ -13,11 +13,10 @@ use std::{
 };
 
 use gwp_race_tests::children::Guarded;
-use nix::sys::signal::{Signal, kill};
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
 
-use super::{PATIENCE, Scratch, otlp::OpenTelemetry, until};
+use super::{Scratch, otlp::OpenTelemetry, until};
 
 /// By which a collector knows agents: as long as a real one wants it.
 const TOKEN: &str = "5ecre7-0f-7he5e-7e575";
@@ -265,8 +264,6 @@ pub fn has_sent_all(
 
 /// Ends an agent as systemd does.
 pub fn end(scratch: &Scratch, agent: &mut Guarded) {
-    kill(agent.pid(), Signal::SIGTERM).unwrap();
-    let ended = agent.wait(PATIENCE).unwrap();
-    assert!(ended.success(), "{ended}: {}", scratch.log("agent.log"));
+    scratch.end(agent, "agent.log");
     assert!(!scratch.path("agent/agent.sock").exists());
 }

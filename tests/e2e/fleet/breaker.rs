@@ -8,7 +8,6 @@ use std::{
 };
 
 use gwp_race_tests::{chaos::target::waited_for, children::Guarded, machine::Machine};
-use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use super::{FEW, PATIENCE, POLL, Scratch, built, busy, of, until};
@@ -84,9 +83,7 @@ fn who_dies_of_leases_is_left_alone() {
     });
     assert!(is_watched, "{}", scratch.log("log"));
     assert_eq!(scratch.status()["builds_left_alone"], 1);
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
     assert!(quiet.ended().unwrap().is_none());
 }
 

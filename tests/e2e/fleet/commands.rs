@@ -10,7 +10,6 @@ use std::{
 };
 
 use gwp_race_tests::{binary::gwp_race, children::Guarded, machine::Machine, who};
-use nix::sys::signal::{Signal, kill};
 
 use super::{FAILED, FEW, PATIENCE, Scratch, built, busy, of, until};
 
@@ -32,9 +31,7 @@ fn top_goes_on() {
     }
     drop(lines);
     assert!(unread.wait(PATIENCE).unwrap().success());
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
     assert_eq!(top.wait(PATIENCE).unwrap().code(), Some(FAILED));
 }
 
@@ -72,9 +69,7 @@ fn pauses_end() {
     let status = scratch.status();
     assert_ne!(status["held"], "command", "{status:#}");
     assert!(status["held_s"].is_null(), "{status:#}");
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
 }
 
 /// Check that whoever is neither root nor the daemon's own user does not come to its socket, and is refused, whatever he asks for, where he does.
@@ -113,9 +108,7 @@ fn others_are_refused() {
     }
     let status = scratch.status();
     assert_ne!(status["held"], "command", "{status:#}");
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    let log = scratch.end(&mut daemon, "log");
     assert!(!log.contains("`gwp-race fleet pause`"), "{log}");
 }
 

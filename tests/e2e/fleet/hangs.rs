@@ -13,11 +13,7 @@ use gwp_race_tests::{
     lost_traps::LostTraps,
     machine::Machine,
 };
-use nix::{
-    errno::Errno,
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::{errno::Errno, unistd::Pid};
 
 use super::{PATIENCE, Scratch, is_leased, until};
 
@@ -99,9 +95,7 @@ fn one_hung_lease_releases_all() {
     }
     assert_eq!(hangs, HANGS, "{}", scratch.log("log"));
     all_are_leased(&scratch, daemon.pid(), all.each_ref().map(Watched::pid));
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
     for watched in all {
         watched.target.end().unwrap();
     }

@@ -3,9 +3,8 @@
 use std::{path::Path, process::Command};
 
 use gwp_race_tests::{binary::gwp_race, children::Guarded, machine::Machine};
-use nix::sys::signal::{Signal, kill};
 
-use super::{FEW, PATIENCE, Scratch, agent, built, busy, until};
+use super::{FEW, Scratch, agent, audited, built, busy, until};
 use crate::collector::Collector;
 
 /// Leases in which a machine hears nothing of others that it does not ask.
@@ -27,9 +26,8 @@ impl Host {
 
     /// Of each lease that is over, functions of which something was remembered when it began.
     fn remembered(&self, log: &str) -> Vec<u64> {
-        let begins = format!("gwp-race: lease pid={} ", self.process.pid());
         let log = self.scratch.log(log);
-        let leases = log.lines().filter(|line| line.starts_with(&begins));
+        let leases = audited(&log, self.process.pid());
         let remembered = leases.map(|line| {
             let (_, rest) = line.split_once(" remembered=").unwrap();
             rest.split(' ').next().unwrap().parse().unwrap()
@@ -56,9 +54,7 @@ impl Host {
     fn watched_until(&self, log: &str, is_so: impl Fn(&[u64]) -> bool) -> bool {
         let mut daemon = self.scratch.daemon(log);
         let is_so = until(|| is_so(&self.remembered(log)));
-        kill(daemon.pid(), Signal::SIGTERM).unwrap();
-        let ended = daemon.wait(PATIENCE).unwrap();
-        assert!(ended.success(), "{ended}: {}", self.scratch.log(log));
+        self.scratch.end(&mut daemon, log);
         is_so
     }
 }
@@ -94,7 +90,7 @@ fn what_one_machine_has_learned_is_known_to_another() {
     assert_eq!(hears.heard(), 0);
     let mut asks = agent::start(&hears.scratch, &address, None);
     let has_heard =
-        hears.watched_until("log", |leases| hears.heard() > 0 && leases.len() >= LEASES);
+        hears.watched_until("log", |leases| leases.len() >= LEASES && hears.heard() > 0);
     println!(
         "functions of which others have told: {}; that leases remember: {:?} alone, {:?} now",
         hears.heard(),

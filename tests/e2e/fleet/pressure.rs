@@ -10,9 +10,8 @@ use std::{
 };
 
 use gwp_race_tests::machine::Machine;
-use nix::sys::signal::{Signal, kill};
 
-use super::{FEW, PATIENCE, Scratch, built, busy, is_free, is_leased, until};
+use super::{FEW, Scratch, built, busy, is_free, is_leased, until};
 
 /// What the kernel tells.
 const TOLD: &str = "/proc/pressure/cpu";
@@ -102,9 +101,7 @@ fn nobody_is_watched_under_pressure() {
     println!("{tries} tries");
     assert!(is_told(), "{}", scratch.log("log"));
     assert!(until(|| is_leased(&scratch.status())));
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    assert!(ended.success(), "{ended}: {}", scratch.log("log"));
+    scratch.end(&mut daemon, "log");
 
     // What the kernel itself says.
     let processors = available_parallelism().unwrap().get();
@@ -114,8 +111,6 @@ fn nobody_is_watched_under_pressure() {
     let is_held = until(|| scratch.status()["held"] == "pressure");
     assert!(is_held, "{}", fs::read_to_string(TOLD).unwrap());
     drop(load);
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    assert!(ended.success(), "{ended}: {}", scratch.log("again"));
+    scratch.end(&mut daemon, "again");
     assert!(program.ended().unwrap().is_none() && is_free(program.pid()));
 }

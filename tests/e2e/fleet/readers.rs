@@ -18,7 +18,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use super::{Configuration, FEW, PATIENCE, Scratch, built, busy, compile, of, until};
+use super::{Configuration, FEW, Scratch, built, busy, compile, of, until};
 
 const SOURCE: &str = "silent/mutex.c";
 const READER: &str = "gwp-race-reader";
@@ -80,10 +80,8 @@ fn hostile_headers_cost_their_own_programs_only() {
     let other = found(&scratch, "other");
     let log = scratch.log("log");
     assert_eq!(reader_below(daemon.pid()), Some(reader), "{log}");
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let ended = daemon.wait(PATIENCE).unwrap();
-    let log = scratch.log("log");
-    assert!(ended.success() && !log.contains("panicked"), "{log}");
+    let log = scratch.end(&mut daemon, "log");
+    assert!(!log.contains("panicked"), "{log}");
     assert_eq!(log.matches(told).count(), 1, "{log}");
     let state = || status_field(reader, "State");
     assert!(until(

@@ -10,10 +10,9 @@ use gwp_race_tests::{
     breakpoint::{ALL, as_many_as, of_first_processor, of_this_thread},
     machine::Machine,
 };
-use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use super::{FEW, PATIENCE, Scratch, built, busy, is_free, is_leased, until};
+use super::{FEW, Scratch, built, busy, is_free, is_leased, until};
 
 /// So often another tool asks until it has what it wants: in three times the second in which leases end for it.
 const ASKS: usize = 30;
@@ -73,9 +72,7 @@ fn breakpoints_are_yielded() {
     println!("yielded within {:?}", begun.elapsed());
     assert!(until(|| is_free(many.pid())));
 
-    kill(daemon.pid(), Signal::SIGTERM).unwrap();
-    let log = scratch.log("log");
-    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    scratch.end(&mut daemon, "log");
     assert!(many.ended().unwrap().is_none());
 }
 
