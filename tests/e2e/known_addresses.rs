@@ -2,23 +2,28 @@
 
 use std::time::Duration;
 
-use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile, luck::Spent};
+use gwp_race_tests::{
+    Configuration, Outcome, Program, Until, Watch, compile, luck::Spent, machine::Machine,
+};
 
-/// For how many seconds, and by how many threads: so many are watched by processor.
-const RUN: [&str; 2] = ["10", "6"];
+/// For how many seconds the broken program is watched in each try, and the other one in each run.
+const BROKEN: &str = "3";
+const ORDERED: &str = "10";
+/// Threads: so many are watched by processor.
+const THREADS: &str = "6";
 /// What came of waits for one address.
 const KNOWN: &str = "known-address: ";
 /// Catching somebody takes luck: so many tries it may take.
-const TRIES: u32 = 5;
+const TRIES: u32 = 15;
 /// How many runs the silent program needs at most to have been tried as much as its twin.
 const RUNS: u32 = 20;
 
 /// The processors' breakpoints are for one gwp-race.
-fn watch() -> Watch {
+fn watch(machine: &Machine) -> Watch {
     Watch::aggressive()
         .option(&["--strategy", "planner"])
         .limit(Duration::from_secs(90))
-        .alone()
+        .on(machine)
 }
 
 /// How often one address was waited for with that outcome, or with any (an empty one).
@@ -39,9 +44,12 @@ fn known(outcome: &Outcome, came: &str) -> f64 {
 fn who_comes_right_after_is_caught() {
     let program = Program::new("silent/hand_over.c");
     let broken = compile::program(&program.clone().broken(), Configuration::USUAL).unwrap();
+    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
+    let machine = Machine::alone();
+    let watch = watch(&machine);
     let (mut spent, mut waits) = (Spent::default(), 0.0);
     let caught = (1..=TRIES).any(|attempt| {
-        let outcome = watch().run(&broken, &RUN, Until::End).unwrap();
+        let outcome = watch.run(&broken, &[BROKEN, THREADS], Until::End).unwrap();
         for race in &outcome.report.races {
             let mut accesses = race.accesses.iter();
             assert!(
@@ -57,10 +65,11 @@ fn who_comes_right_after_is_caught() {
     });
     assert!(caught, "not in {TRIES} tries: {spent:?}");
 
-    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
     let (mut silent, mut silent_waits, mut runs) = (Spent::default(), 0.0, 0);
     while silent.attempts() < spent.attempts() || silent_waits < waits {
-        let outcome = watch().run(&ordered, &RUN, Until::End).unwrap();
+        let outcome = watch
+            .run(&ordered, &[ORDERED, THREADS], Until::End)
+            .unwrap();
         let races = &outcome.report.races;
         assert!(races.is_empty(), "{races:#?}\n{}", outcome.stderr);
         silent += Spent::from(&outcome.report);

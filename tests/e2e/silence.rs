@@ -24,7 +24,7 @@ const LEAST: Spent = Spent::new(800.0, 0.0, 200.0);
 /// How often as many in the full run.
 const FULL: f64 = 4.0;
 /// How long a program is watched at first, and how long at most in each round that it takes until that is enough.
-const FIRST: f64 = 3.0;
+const FIRST: f64 = 1.0;
 const MOST: f64 = 20.0;
 /// Those rounds: the programs for which it was not enough by then run beside each other, since they have little to
 /// do. A program is not watched longer than that, as long as it was as much as it took to catch the twin.

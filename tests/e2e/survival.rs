@@ -7,7 +7,7 @@ use gwp_race_tests::{
 };
 
 /// How often gwp-race is killed, over all tests, unless `GWP_RACE_KILLS` says otherwise.
-const KILLS: usize = 300;
+const KILLS: usize = 150;
 /// The same in the full run.
 const KILLS_IN_FULL: usize = 1000;
 /// Of so many kills, one at least is to come while probes of the kernel stand, where there are any.

@@ -49,7 +49,16 @@ pub struct Watch {
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
     who: Who,
-    alone: bool,
+    beside: Beside,
+}
+
+/// What else may run meanwhile.
+#[derive(Clone, Copy, Debug)]
+enum Beside {
+    Others,
+    Nothing,
+    /// Whoever starts it sees to that.
+    WhatCallerPermits,
 }
 
 /// What came of it.
@@ -83,7 +92,7 @@ impl Watch {
             environment: Vec::new(),
             limit: Duration::from_secs(60),
             who: Who::Ourselves,
-            alone: false,
+            beside: Beside::Others,
         }
     }
 
@@ -127,7 +136,14 @@ impl Watch {
     /// With no other run beside it, because its program would leave them no processor.
     #[must_use]
     pub const fn alone(mut self) -> Self {
-        self.alone = true;
+        self.beside = Beside::Nothing;
+        self
+    }
+
+    /// On a machine that the caller has already: of several runs in turn, each would wait until those beside it end.
+    #[must_use]
+    pub const fn on(mut self, _: &Machine) -> Self {
+        self.beside = Beside::WhatCallerPermits;
         self
     }
 
@@ -229,10 +245,10 @@ impl Watch {
         until: Until,
         stop: impl Fn(Pid),
     ) -> Result<Outcome> {
-        let _machine = if self.alone {
-            Machine::alone()
-        } else {
-            Machine::shared()
+        let _machine = match self.beside {
+            Beside::Others => Some(Machine::shared()),
+            Beside::Nothing => Some(Machine::alone()),
+            Beside::WhatCallerPermits => None,
         };
         let (stdout, stderr) = (scratch.join("stdout"), scratch.join("stderr"));
         command

@@ -11,10 +11,11 @@ use crate::{
 
 /// What differs from the release in our own packages when they are tested: what they assert is checked, and they
 /// are built faster. What they depend on is the same, and is built once.
-const CHECKED: [(&str, &str); 3] = [
+const CHECKED: [(&str, &str); 4] = [
     ("debug-assertions", "true"),
     ("overflow-checks", "true"),
     ("opt-level", "1"),
+    ("debug", "false"),
 ];
 /// The packages that this concerns.
 const OURS: [&str; 3] = ["gwp-race", "gwp-race-tests", "xtask"];
