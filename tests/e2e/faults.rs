@@ -44,15 +44,14 @@ fn places(way: Way, random: &mut Random) -> Vec<(String, u64)> {
     let usual = session(way, None).unwrap();
     assert_eq!((usual.code, usual.harm), (Some(0), None), "{}", usual.said);
     let (certain, chosen) = if binary::full() {
-        ([1, 2], CHOSEN_IN_FULL)
+        (2, CHOSEN_IN_FULL)
     } else {
-        ([1, 1], CHOSEN)
+        (1, CHOSEN)
     };
     let mut places = Vec::new();
     for (call, count) in usual.counts.into_iter().filter(|(_, count)| *count > 0) {
         let any = (0..chosen).map(|_| 1 + random.number() % count);
-        let certain = certain.map(|number| count.min(number));
-        let numbers: BTreeSet<u64> = certain.into_iter().chain(any).collect();
+        let numbers: BTreeSet<u64> = (1..=count.min(certain)).chain(any).collect();
         println!("{count:6} {call}: {numbers:?}");
         places.extend(numbers.into_iter().map(|number| (call.clone(), number)));
     }

@@ -10,15 +10,14 @@ use crate::{
 };
 
 /// What differs from the release in our own packages when they are tested: what they assert is checked, and they
-/// are built faster. What they depend on is the same, and is built once.
-const CHECKED: [(&str, &str); 3] = [
+/// are built faster: two parts of the library with its tests, which takes longest, keep two processors busy, and sixteen, as usual, take longer
+/// altogether. What they depend on is the same, and is built once.
+const CHECKED: [(&str, &str); 4] = [
     ("debug-assertions", "true"),
     ("overflow-checks", "true"),
     ("opt-level", "1"),
+    ("codegen-units", "2"),
 ];
-/// What takes longest is one crate, the library with its tests, beside which others are compiled for half of the time: two parts of it keep two processors
-/// busy, and sixteen, as usual, take longer altogether.
-const IN_TWO_PARTS: (&str, &str) = ("codegen-units", "2");
 /// The packages that this concerns.
 const OURS: [&str; 3] = ["gwp-race", "gwp-race-tests", "xtask"];
 
@@ -26,25 +25,22 @@ const OURS: [&str; 3] = ["gwp-race", "gwp-race-tests", "xtask"];
 pub fn checked(what: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = what.iter().map(|&word| word.to_owned()).collect();
     arguments.extend(["--release", "--features", "gwp-race/fault-injection"].map(str::to_owned));
-    for whose in OURS.map(|package| format!(".package.{package}")) {
-        arguments.extend(checks(&whose));
-        arguments.extend(setting(&whose, IN_TWO_PARTS));
-    }
+    arguments.extend(
+        OURS.into_iter()
+            .flat_map(|package| checks(&format!(".package.{package}"))),
+    );
     arguments
 }
 
 /// The arguments of a cargo by which the profile `release` is what [`CHECKED`] says; `whose`: all of it, or that of `.package.NAME`.
 pub fn checks(whose: &str) -> Vec<String> {
-    let setting = |checked| setting(whose, checked);
+    let setting = |(key, value)| {
+        [
+            "--config".to_owned(),
+            format!("profile.release{whose}.{key}={value}"),
+        ]
+    };
     CHECKED.into_iter().flat_map(setting).collect()
-}
-
-/// The arguments by which the profile `release`, or what it says of some, has a setting.
-fn setting(whose: &str, (key, value): (&str, &str)) -> [String; 2] {
-    [
-        "--config".to_owned(),
-        format!("profile.release{whose}.{key}={value}"),
-    ]
 }
 
 /// Builds all tests and, beside a gwp-race that was built with optimizations, the one whose system calls fail when a test wants them to: at
