@@ -33,8 +33,8 @@ use crate::kernel::limits::explained;
 use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, Programs, RecordStderr,
-    ReportWriter, SourceMap, Summary,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, Programs, ReportWriter, SourceMap,
+    Summary, status_line::Stderr,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -155,8 +155,7 @@ impl Reporter {
             stats: args.stats,
             has_baseline: args.baseline.is_some() || args.store.is_some(),
         };
-        let to_stderr =
-            |form: Form<'_>| form.writer(Box::new(RecordStderr), "standard error", beside);
+        let to_stderr = |form: Form<'_>| form.writer(Box::new(Stderr), "standard error", beside);
         // Nobody reads half a document.
         let resort = to_stderr(if form.is_document() {
             form.as_text()

@@ -26,20 +26,50 @@ pub fn written(
     }
 }
 
-/// Writes a value as a line of JSON.
+/// Writes a value as a line of JSON, at once: whoever else writes to the same place does not get in between.
 ///
 /// # Errors
 /// `out` does not take it: that of a reader that has read enough is known as such.
 pub fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
-    write_json(value, &mut *out).map_err(|error| match error.io_error_kind() {
-        Some(kind) => anyhow::Error::from(io::Error::from(kind)),
-        None => error.into(),
-    })?;
-    out.write_all(b"\n")?;
+    let mut line = Vec::new();
+    write_json(value, &mut line)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
     Ok(())
 }
 
 /// Whether nobody reads any more.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     (error.downcast_ref::<io::Error>()).is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written, by calls.
+    #[derive(Default)]
+    struct Calls(Vec<Vec<u8>>);
+
+    impl Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Check that a line is written by one call, with its end: where others write as well, it would be torn else.
+    #[test]
+    fn lines_are_written_at_once() {
+        let mut calls = Calls::default();
+        for value in [vec!["a\u{1b}b", "c"], vec![]] {
+            write_json_line(&mut calls, &value).unwrap();
+        }
+        let lines = [&b"[\"a\\u001bb\",\"c\"]\n"[..], b"[]\n"];
+        assert_eq!(calls.0, lines);
+    }
 }

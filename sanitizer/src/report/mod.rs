@@ -78,7 +78,7 @@ pub use model::{
 pub use output::{OpenError, open_output, reopen_output};
 pub use own_code::own_frame;
 pub use programs::{Programs, WatchedProgram};
-pub use record_file::{RecordFile, RecordStderr, SharedFile};
+pub use record_file::{RecordFile, SharedFile};
 pub use records::{Record, Records, RecordsError, parse_records, read_records};
 pub use review::review;
 pub use rule::{is_called, rule};

@@ -10,8 +10,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::status_line::erase_within;
-
 /// How long to wait for a reader that has not read yet, where the descriptor itself does not wait.
 const READER: Duration = Duration::from_millis(10);
 
@@ -117,7 +115,11 @@ impl Write for SharedFile {
 ///
 /// A descriptor that is shared with others may have been switched to non-blocking by one of them: a
 /// reader that is slow is waited for all the same.
-fn write_whole(out: &mut impl Write, record: &[u8], written: &mut usize) -> io::Result<()> {
+pub(super) fn write_whole(
+    out: &mut impl Write,
+    record: &[u8],
+    written: &mut usize,
+) -> io::Result<()> {
     while let Some(rest) = record.get(*written..).filter(|rest| !rest.is_empty()) {
         match out.write(rest) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -128,23 +130,6 @@ fn write_whole(out: &mut impl Write, record: &[u8], written: &mut usize) -> io::
         }
     }
     Ok(())
-}
-
-/// Standard error as a place for records.
-#[derive(Debug)]
-pub struct RecordStderr;
-
-impl Write for RecordStderr {
-    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        // Held through all pieces of a record, so that no other thread's words get in between.
-        let mut stderr = io::stderr().lock();
-        erase_within(&mut stderr);
-        write_whole(&mut stderr, record, &mut 0).map(|()| record.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

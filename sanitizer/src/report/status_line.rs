@@ -3,8 +3,11 @@
 //! The line is drawn with the cursor back at its beginning, so that whoever else writes to the terminal writes over it. Whatever gwp-race itself says erases it
 //! first, under the lock of standard error.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::record_file::write_whole;
 
 /// "Erase in line": from the cursor to the end (ECMA-48, EL).
 const ERASE: &[u8] = b"\x1b[K";
@@ -31,7 +34,7 @@ pub fn erase() {
 }
 
 /// Erases it for whoever holds the lock of standard error.
-pub(super) fn erase_within(out: &mut io::StderrLock<'_>) {
+fn erase_within(out: &mut io::StderrLock<'_>) {
     if IS_DRAWN.swap(false, Relaxed) {
         let _ = out.write_all(ERASE);
     }
@@ -48,15 +51,20 @@ pub fn last_words(text: &str) {
     let _ = nix::unistd::write(io::stderr(), &bytes);
 }
 
-/// Standard error for messages, which erase the line.
+/// Standard error for records and messages, which erase the line. Each call of [`Write::write`] is one of them, as is what is formatted at once (`writeln!`): the lock is held through all pieces of it, so that no other thread's words get in
+/// between, and as a rule it is one write(2), so that no other process's do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stderr;
 
 impl Write for Stderr {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let mut out = io::stderr().lock();
         erase_within(&mut out);
-        out.write(bytes)
+        write_whole(&mut out, record, &mut 0).map(|()| record.len())
+    }
+
+    fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.write_all(text.to_string().as_bytes())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -18,18 +18,22 @@ const HOLDS_S: [f64; 4] = [0.2e-3, 1e-3, 2.5e-3, 5e-3];
 /// Once a second is the rhythm of many clocks, and whoever waits a little longer than that meets them: where it is known that others use the bytes, and
 /// for who writes a variable that changes. What nobody has been seen to use is not worth so long a wait.
 const CLOCK_S: f64 = 1.2;
+/// No wait is longer, however little comes in.
+const MOST_PATIENT_S: f64 = 5.0;
+
 /// Whether others were seen to use the bytes of a site.
 fn is_used(belief: &Belief) -> bool {
     belief.sigma.yes >= 1.0
 }
 
-/// The longest wait at a site.
-const fn longest_wait(is_used: bool) -> f64 {
-    if is_used {
+/// The longest wait at a site: where a wait costs what takes longer to earn, so long, as a shorter one would only have to be followed by a rest.
+fn longest_wait(is_used: bool, price: &Price) -> f64 {
+    let usual = if is_used {
         CLOCK_S
     } else {
         WAITS_S[WAITS_S.len() - 1]
-    }
+    };
+    price.earned_in_s.clamp(usual, MOST_PATIENT_S)
 }
 
 /// How long a look lasts.
@@ -44,6 +48,8 @@ pub struct Price {
     pub wait_s: f64,
     /// To stop somebody, besides the time for which one stands.
     pub stop_s: f64,
+    /// What a wait costs is earned in so much time, s.
+    pub earned_in_s: f64,
 }
 
 impl Price {
@@ -59,6 +65,7 @@ impl Price {
             of_budget,
             wait_s,
             stop_s,
+            earned_in_s: wait_s / purse.income,
         }
     }
 
@@ -224,7 +231,7 @@ impl Bar {
         random: &mut fastrand::Rng,
     ) -> Option<Guess> {
         let lambda = at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda);
-        let (comes, _) = lambda.within(longest_wait(is_used(belief)));
+        let (comes, _) = lambda.within(longest_wait(is_used(belief), price));
         // To wait costs at least this, however that is done; and to stop somebody who has come, if it is not watched in advance.
         let least = price.of_budget * (price.wait_s + comes * price.stop_s);
         let may = |brings: f64| comes * brings > self.0 * least;
@@ -314,7 +321,7 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         wanted: advance.map(|advance| advance.address),
     };
     let ways = ways(guess, advance.is_some());
-    let longest = longest_wait(guess.is_used);
+    let longest = longest_wait(guess.is_used, price);
     let shorter = WAITS_S.into_iter().filter(|wait| *wait < longest);
     for wait in shorter.chain([longest]) {
         // Then enough were let pass, or used what is watched.
@@ -355,7 +362,8 @@ pub fn best_watch(writes: f64, tells: f64, price: &Price) -> (f64, Duration) {
         let worth = tells * seen / price.cost(seconds, price.wait_s);
         (worth, Duration::from_secs_f64(seconds))
     };
-    let all = [false, true].map(longest_wait).map(of).into_iter();
+    let all = [false, true].map(|is_used| of(longest_wait(is_used, price)));
+    let all = all.into_iter();
     all.reduce(|best, other| if other.0 > best.0 { other } else { best })
         .unwrap_or_default()
 }
@@ -405,6 +413,7 @@ mod tests {
         of_budget: 50.0,
         wait_s: 0.5e-3,
         stop_s: 1e-3,
+        earned_in_s: 0.05,
     };
 
     const OFTEN: Gamma = Gamma {
@@ -448,7 +457,7 @@ mod tests {
         assert!(best(&GUESS, &dear, None).worth < usual);
     }
 
-    /// Check that who comes seldom is waited for as long as it takes, but where it is unknown whether anybody comes only while time is free, and that a stall is the shorter the sooner others come.
+    /// Check that who comes seldom is waited for as long as it takes, but where it is unknown whether anybody comes only while time is free, and that a stall is the shorter the sooner others come; and that a wait is the longer the longer it takes to earn what it costs.
     #[test]
     fn times_follow_the_chances() {
         let rare = |events, time_s| Guess {
@@ -469,11 +478,17 @@ mod tests {
         }
         let unknown = rare(0.1, 0.01);
         assert!(best(&unknown, &rich, None).at_most <= Duration::from_millis(20));
-        let longest = |is_used| best(&Guess { is_used, ..unknown }, &poor, None).at_most;
-        assert_eq!(
-            [false, true].map(longest),
-            [0.5, CLOCK_S].map(Duration::from_secs_f64)
-        );
+        let longest = |is_used, earned_in_s| {
+            let price = Price {
+                earned_in_s,
+                ..poor
+            };
+            best(&Guess { is_used, ..unknown }, &price, None).at_most
+        };
+        for (earned_in_s, usual) in [(0.05, [0.5, CLOCK_S]), (2.0, [2.0; 2]), (60.0, [5.0; 2])] {
+            let longest = [false, true].map(|is_used| longest(is_used, earned_in_s));
+            assert_eq!(longest, usual.map(Duration::from_secs_f64));
+        }
         let held = |mu| match best(&Guess { mu, ..GUESS }, &PRICE, None).then {
             Then::Hold { at_most, .. } => at_most,
             Then::Look(_) | Then::LetGo => Duration::ZERO,

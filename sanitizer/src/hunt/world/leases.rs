@@ -270,7 +270,7 @@ impl Planner for OfSavings {
 fn savings_are_spent_with_patience() {
     const SEEDS: u64 = 40;
     /// As many stops for the same, at least.
-    const WANTED: f64 = 1.1;
+    const WANTED: f64 = 1.2;
     let stops = [true, false].map(|is_told| {
         let of_seed = |seed| {
             let program = in_bursts(seed);
