@@ -140,7 +140,7 @@ pub(super) fn log_to_stderr(quiet: bool, verbose: u8) {
             } else if field.name() == SECRET {
                 Ok(())
             } else {
-                write!(writer, "{field}={text}")
+                write!(writer, " {field}={text}")
             }
         }))
         .event_format(Messages)

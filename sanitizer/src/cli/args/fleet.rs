@@ -45,6 +45,7 @@ The file, with what holds where it says nothing (rules: none):
   [learn]
   ledger = \"/var/lib/gwp-race/ledger.db\" # in the folder of the store; none: nothing is kept
   half_life = \"7d\"              # in which half of it is forgotten
+  share = true                  # where there is an agent: with other machines, by its collector
   [evidence]
   values = false                # reports tell the bytes that were watched
   [export]
@@ -277,7 +278,7 @@ pub struct PauseArgs {
 
 /// Let a process alone as long as it lives
 ///
-/// Whatever it executes. The daemon forgets it when it ends: write a rule to keep a program out.
+/// Whatever it executes. It is forgotten when it ends, or the daemon: write a rule to keep a program out.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IgnoreArgs {
     #[command(flatten)]
@@ -285,8 +286,15 @@ pub struct IgnoreArgs {
     pub config: ConfigArg,
 
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i32::MAX as i64))]
+    #[arg(value_name = "PID", value_parser = parse_pid)]
     pub pid: u32,
+}
+
+fn parse_pid(text: &str) -> Result<u32, String> {
+    let pid = text.parse::<i32>().ok().filter(|pid| *pid > 0);
+    pid.map(i32::cast_unsigned).ok_or_else(|| {
+        "give the process's id, a number: `gwp-race fleet status` lists them".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, FromArgMatches as _, ValueEnum};
 
 use super::Format;
 use crate::cli::debug_files::DebugFileArgs;
-use crate::cli::duration::{parse_duration, parse_within};
+use crate::cli::duration::{parse_seconds, parse_within};
 use crate::cli::percent::parse_percent;
 use crate::hunt::bounds::{SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
@@ -62,7 +62,7 @@ pub struct WatchArgs {
     /// Stop watching after this time.
     ///
     /// The time counts from when watching begins (a number alone is seconds); the program goes on.
-    #[arg(help_heading = ENDING, long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(help_heading = ENDING, long, value_name = "TIME", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
     /// Share of CPU time it may cost.
     ///

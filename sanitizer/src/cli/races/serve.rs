@@ -37,7 +37,7 @@ use ui::UiArgs;
 /// Take races of other machines, and show a store to browsers
 ///
 /// With --ingest, machines send what their gwp-race finds; it is answered once it is in the store, and counts once, however often it is sent. What cannot be taken now is to be sent again later: when more messages wait than may, or the store cannot be written to. `GET /healthz` says there whether the
-/// store can be written to, `GET /metrics` has figures for Prometheus, and `GET /v1/hints/NAME/BUILD` tells machines that share what they learn what all of them have learned of a build. An hour after the start, and once a day, days that are older than --keep-days become sums, for good; `--keep-days 1000y` keeps all.
+/// store can be written to, `GET /metrics` has figures for Prometheus, and `GET /v1/hints/NAME/BUILD` tells machines that share what they learn what all of them have learned of a build. Five minutes after the start, and once a day, days that are older than --keep-days become sums, for good; `--keep-days 1000y` keeps all.
 ///
 /// With --ui, browsers are shown pages: the list of races, with filters, each race with its builds, hosts, days and records, and the races of two builds compared. Pages are made here, without scripts, and without anything from elsewhere.
 ///

@@ -60,7 +60,7 @@ mod tests {
         let now = millis_of("2027-01-30T00:00:00Z").unwrap();
         for (text, end) in [
             ("1d", now + DAY),
-            ("60", now + 60_000),
+            ("60s", now + 60_000),
             ("2027-01-31", now + DAY),
             ("2027-01-31T12:00:00Z", now + DAY + DAY / 2),
         ] {
@@ -71,7 +71,7 @@ mod tests {
             let error = parse_until(text).unwrap().end(now).unwrap_err();
             assert!(error.to_string().contains("is past"), "{text}: {error}");
         }
-        for text in ["", "soon", "2027-13-01", "2027-01", "-1d"] {
+        for text in ["", "60", "soon", "2027-13-01", "2027-01", "-1d"] {
             let error = parse_until(text).unwrap_err();
             assert!(error.contains("such as 30d"), "{text}: {error}");
         }

@@ -28,13 +28,15 @@ impl Daemon {
                     None => "Nobody is watched until `gwp-race fleet resume`.".to_owned(),
                 })
             }
-            Question::Resume if self.pause.is_by_file() => Answer::Refused(format!(
-                "{} is there: remove it",
-                self.config.places.pause.display()
-            )),
             Question::Resume => {
                 self.pause.resume();
                 self.tell_pause();
+                if self.pause.is_by_file() {
+                    return Answer::Refused(format!(
+                        "nobody is watched as long as {} is there: remove it",
+                        self.config.places.pause.display()
+                    ));
+                }
                 Answer::Done("Processes are watched again.".to_owned())
             }
             Question::Ignore(pid) => self.ignore(pid),

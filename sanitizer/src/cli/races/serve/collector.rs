@@ -58,7 +58,7 @@ pub struct IngestArgs {
     /// For how long days are kept
     ///
     /// Once a day, hours of days that ended a week ago become one row. Of each thirty days that are older than this as a whole, it is then only kept how often a race was caught in a build and on a machine, and when first and last: not on which days, nor in which container. Sums stay, and no race is forgotten (`races prune`
-    /// does that). It begins an hour after the start, and old days cannot be had again then. Not less than 60d; 1000y keeps all.
+    /// does that). It begins five minutes after the start, and old days cannot be had again then. Not less than 60d; 1000y keeps all.
     #[arg(long, value_name = "TIME", default_value = "90d", requires = "ingest", value_parser = parse_days)]
     pub keep_days: Duration,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::hunt::engine::{EngineError, as_pid};
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::memory::Resident;
-use crate::tracee::process::{Architecture, cpu_time, executed};
+use crate::tracee::process::{Architecture, cpu_time, executed, without_mark};
 use crate::tracee::threads::{Scheduling, Stat};
 use crate::tracee::{KeptFiles, TargetError};
 
@@ -17,7 +17,7 @@ use super::activity::Activity;
 #[derive(Debug)]
 pub struct Program {
     pub pid: u32,
-    /// Its file, where that can be known.
+    /// Its file, where that can be known: as modules are called, without the mark of one that was deleted.
     pub exe: String,
     /// CPU time that it had used before it was watched.
     cpu_before: Duration,
@@ -94,7 +94,7 @@ impl Program {
     /// Looks what it executes.
     pub fn look_at_file(&mut self) {
         self.exe = executed(as_pid(self.pid))
-            .map(|path| path.to_string_lossy().into_owned())
+            .map(|path| without_mark(&path).to_string_lossy().into_owned())
             .unwrap_or_default();
     }
 
@@ -166,6 +166,21 @@ mod tests {
         let (socket, _) = UnixStream::pair().unwrap();
         let delivery = Delivery::GateSignal(libc::SIGURG as u8);
         Engine::new(setup, lasting, delivery, Outbox::new(socket), 0)
+    }
+
+    /// Check that a program which was deleted since, as by an upgrade, is called as its module is, by which its build is found.
+    #[test]
+    fn a_deleted_program_keeps_its_name() {
+        let child = Child::run("#include <unistd.h>\nint main() { pause(); }", &[]);
+        let exe = child.exe();
+        let mut program = Program::new(child.pid().as_raw().cast_unsigned());
+        for is_deleted in [false, true] {
+            if is_deleted {
+                std::fs::remove_file(&exe).unwrap();
+            }
+            program.look_at_file();
+            assert_eq!(program.exe, exe.to_string_lossy());
+        }
     }
 
     /// Check that a process which has the id of the one that is meant is not watched, also where that is noticed only once it is held: no
