@@ -255,6 +255,8 @@ fn a_machine_is_watched() {
     fs::write(scratch.path("pause"), "").unwrap();
     assert!(until(|| scratch.status()["held"] == "file"));
     assert!(until(|| !is_leased(&scratch.status())));
+    // That of a command ends by `resume`, and the file's does not.
+    assert!(scratch.ask(&["pause"]).status.success());
     assert_eq!(scratch.ask(&["resume"]).status.code(), Some(FAILED));
     fs::remove_file(scratch.path("pause")).unwrap();
     assert!(until(|| scratch.status()["held"].is_null()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gwp_race_tests::{
     Configuration, Until, Watch, binary,
     children::{Guarded, status_field},
-    compile,
+    compile, executable,
     luck::Luck,
     report::{Frame, Race},
 };
@@ -254,4 +254,39 @@ fn attach_to_a_running_process() {
             );
         }
     }
+}
+
+/// Check that a race of a program which was deleted since it was started, as by an upgrade, is one of its build, and told with its names.
+#[test]
+fn attach_to_a_deleted_program() {
+    let programs = catalogue::racy_programs();
+    let mut all = programs.iter();
+    let racy = all
+        .find(|racy| racy.program.name() == "read_write")
+        .unwrap();
+    let configuration = Configuration::choice(0)[0];
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().canonicalize().unwrap().join("program");
+    executable::copy(
+        compile::program(&racy.program, configuration).unwrap(),
+        &program,
+    );
+    let mut command = std::process::Command::new(&program);
+    command
+        .args(["120", "4"])
+        .stdout(std::process::Stdio::null());
+    let target = Guarded::new(command.spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(1));
+    std::fs::remove_file(&program).unwrap();
+    let races = (0..TRIES).map(|_| {
+        let watch = Watch::aggressive().option(&["--duration", "8s"]);
+        let outcome = watch.attach(target.pid(), Until::Race).unwrap();
+        println!("[{configuration}] {:?} s", outcome.first_race_s);
+        outcome.report.races.into_iter().next()
+    });
+    let race = races.flatten().next();
+    let race = race.unwrap_or_else(|| panic!("not caught in {TRIES} tries"));
+    check(racy, &race);
+    assert_eq!(race.exe, program.to_string_lossy());
+    assert!(race.build_id.is_some(), "{race:?}");
 }

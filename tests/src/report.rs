@@ -20,6 +20,10 @@ pub struct Race {
     pub verdict: String,
     /// The process.
     pub pid: i32,
+    /// Its program.
+    pub exe: String,
+    /// The program's build id.
+    pub build_id: Option<String>,
     /// What is at the address.
     pub location: Location,
     /// The stalled side and the racing side.

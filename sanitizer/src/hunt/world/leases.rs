@@ -268,7 +268,7 @@ impl Planner for OfSavings {
 /// Check that what a small process has saved is good for more stops where the planner is told that nothing of it is lost which is not spent at once: it waits for longer then, which costs time and no more.
 #[test]
 fn savings_are_spent_with_patience() {
-    const SEEDS: u64 = 40;
+    const SEEDS: u64 = 400;
     /// As many stops for the same, at least.
     const WANTED: f64 = 1.2;
     let stops = [true, false].map(|is_told| {
