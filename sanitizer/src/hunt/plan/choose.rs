@@ -17,11 +17,12 @@ use super::{
     counts::Counts,
     event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
     pace::Pace,
+    price::Price,
     prior,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
     update::{Knowledge, stood::Means},
-    worth::{Advance, Guess, Plan, Price, best, best_watch},
+    worth::{Advance, Guess, Plan, best, best_watch},
 };
 use contest::{Choice, Contest};
 

@@ -19,6 +19,7 @@ pub mod log;
 mod news;
 mod pace;
 pub mod posterior;
+pub mod price;
 pub mod prior;
 mod profiled;
 pub mod profiles;

@@ -7,8 +7,9 @@ use crate::hunt::plan::{
     action::Deed,
     catalogue::{CLASSES, Number},
     posterior::Gamma,
+    price::Price,
     trust::Kind,
-    worth::{Guess, Price, best_of_stopped},
+    worth::{Guess, best_of_stopped},
 };
 
 /// How long it is waited for one.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{ByWorth, Choice, Contest};
 use crate::hunt::plan::{
     action::{Candidate, Deed, Then},
+    price::Price,
     prior,
-    worth::{Guess, Price, best_of_preempted},
+    worth::{Guess, best_of_preempted},
 };
 
 impl ByWorth {

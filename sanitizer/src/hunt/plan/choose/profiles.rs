@@ -1,7 +1,7 @@
 //! Profiles of sites: what one may bring.
 
 use super::{ByWorth, Choice};
-use crate::hunt::plan::{action::Deed, profiles::LENGTH, worth::Price};
+use crate::hunt::plan::{action::Deed, price::Price, profiles::LENGTH};
 
 impl ByWorth {
     /// Some dozens of sites that are noted for a short time.
