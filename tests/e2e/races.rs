@@ -17,6 +17,12 @@ const TRIES: u32 = 5;
 /// How long the program of one try runs.
 const SECONDS: &str = "20";
 
+/// The program of this name.
+fn named(name: &str) -> Racy {
+    let mut all = catalogue::racy_programs().into_iter();
+    all.find(|racy| racy.program.name() == name).unwrap()
+}
+
 /// Runs a program until the race is caught; fails if it is not, or if it is something else.
 fn catch(
     racy: &Racy,
@@ -188,11 +194,7 @@ fn memory_routines_of_musl() {
 }
 
 fn many(threads: &str) {
-    let programs = catalogue::racy_programs();
-    let racy = programs
-        .iter()
-        .find(|racy| racy.program.name() == "many_threads")
-        .unwrap();
+    let racy = &named("many_threads");
     // Each of them has a processor for a small part of the time.
     let usual = catalogue::usual(&racy.program) * 4.0;
     let watch = Watch::aggressive().alone();
@@ -215,11 +217,7 @@ fn threads_500() {
 /// of it, and that it goes on to its own end.
 #[test]
 fn attach_to_a_running_process() {
-    let programs = catalogue::racy_programs();
-    let racy = programs
-        .iter()
-        .find(|racy| racy.program.name() == "read_write")
-        .unwrap();
+    let racy = &named("read_write");
     for (turn, configuration) in Configuration::choice(0).into_iter().enumerate() {
         // One of them is waited for; the others need not end.
         let ends = turn == 0;
@@ -259,11 +257,7 @@ fn attach_to_a_running_process() {
 /// Check that a race of a program which was deleted since it was started, as by an upgrade, is one of its build, and told with its names.
 #[test]
 fn attach_to_a_deleted_program() {
-    let programs = catalogue::racy_programs();
-    let mut all = programs.iter();
-    let racy = all
-        .find(|racy| racy.program.name() == "read_write")
-        .unwrap();
+    let racy = &named("read_write");
     let configuration = Configuration::choice(0)[0];
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().canonicalize().unwrap().join("program");
