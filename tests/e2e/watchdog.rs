@@ -163,15 +163,29 @@ fn run_with_hangs(program: &Program, until: Until) -> Outcome {
 fn run_with_hangs_once(program: &Path, until: Until) -> Outcome {
     let mark = Mark::default();
     let watch = Watch::aggressive().option(&["-v"]).marked(&mark);
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let is_held = || {
+        let holder = mark
+            .process(name)
+            .and_then(|target| status_field(target, "TracerPid"));
+        holder.is_some_and(|holder| holder != "0")
+    };
     std::thread::scope(|scope| {
         let running = scope.spawn(|| watch.run(program, &["15", "2"], until));
         let mut round = 0;
+        let wait_while = |goes_on: &dyn Fn() -> bool| {
+            while goes_on() && !running.is_finished() {
+                sleep(Duration::from_millis(10));
+            }
+        };
         while !running.is_finished() {
             round += 1;
+            wait_while(&|| !is_held());
             // Statistics come once a second: those of a tracer that ends before are lost.
             sleep(Duration::from_micros(1_500_000 + round * 17_389 % 100_000));
             if let Some(tracer) = mark.process("gwp-race-tracer") {
                 let _ = kill(tracer, Signal::SIGSTOP);
+                wait_while(&|| status_field(tracer, "State").is_some());
             }
         }
         running.join().unwrap().unwrap()
@@ -184,13 +198,20 @@ fn run_with_hangs_once(program: &Path, until: Until) -> Outcome {
 #[test]
 fn nothing_is_reported_after_a_release() {
     let program = Program::new("silent/mutex.c");
-    let outcome = run_with_hangs(&program, Until::End);
-    assert!(outcome.status.success(), "{outcome:?}");
-    let releases = outcome.report.number("watchdog_releases");
-    let stalls = outcome.report.number("stalls");
-    println!("{releases} releases, {stalls} stalls");
-    assert!(releases >= 3.0 && stalls > 0.0, "{outcome:?}");
-    assert!(outcome.report.races.is_empty(), "{outcome:?}");
+    let (mut releases, mut stalls) = (0.0, 0.0);
+    // One run is enough but where starting takes most of it.
+    for attempt in 1..=5 {
+        let outcome = run_with_hangs(&program, Until::End);
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert!(outcome.report.races.is_empty(), "{outcome:?}");
+        releases += outcome.report.number("watchdog_releases");
+        stalls += outcome.report.number("stalls");
+        println!("try {attempt}: {releases} releases, {stalls} stalls by now");
+        if releases >= 3.0 && stalls > 0.0 {
+            break;
+        }
+    }
+    assert!(releases >= 3.0 && stalls > 0.0);
 
     let caught = (1..=5).any(|attempt| {
         let outcome = run_with_hangs(&program.clone().broken(), Until::Race);

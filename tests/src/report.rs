@@ -301,7 +301,8 @@ mod tests {
     use super::*;
 
     const RACE: &str = r#"{"type":"race","schema":1,"fingerprint":"f","verdict":"plain-plain",
-        "pid":1,"location":{"kind":"global","name":"shared"},"notes":[],"accesses":[
+        "pid":1,"exe":"/usr/bin/shop","location":{"kind":"global","name":"shared"},
+        "notes":[],"accesses":[
         {"role":"stalled","kind":"write","atomic":false,"size":4,"tid":2,"stack":[
           {"function":"shop::Basket::add(unsigned int)","file":"/a/b.cpp","line":7}]},
         {"role":"racing","kind":"read","atomic":false,"size":4,"tid":3,"stack":[]}]}"#;
