@@ -32,7 +32,7 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// Says what is wrong with it.
 pub fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = parse_duration(text)?;
     if !bounds.contains(&duration) {
         return Err(format!(
             "give a time from {} to {}",

@@ -24,6 +24,6 @@ pub use bounds::Exceeded;
 pub use counters::Counters;
 pub use intake::{Intake, Peer, router};
 pub use message::{MOST_UNPACKED, Message, MessageError};
-pub(crate) use tokens::Secret;
 pub use tokens::Tokens;
+pub(crate) use tokens::{Secret, said_lines};
 pub use writer::Writer;

@@ -19,11 +19,11 @@ impl Secret {
     /// That of a word.
     ///
     /// # Errors
-    /// It is too short; says what to do.
+    /// It is too short; says so, as of something that has it, and what to do.
     pub(crate) fn new(word: &str) -> Result<Self, String> {
         if word.len() < SHORTEST {
             return Err(format!(
-                "it has a secret of less than {SHORTEST} characters; {MEND}"
+                "has a secret of less than {SHORTEST} characters; {MEND}"
             ));
         }
         Ok(Self(digest(word)))
@@ -47,8 +47,10 @@ impl Tokens {
     /// # Errors
     /// There is none, or one that is too short; says what to do.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let tokens: Vec<Secret> = lines.map(Secret::new).collect::<Result<_, _>>()?;
+        let tokens = said_lines(text).map(|(number, token)| {
+            Secret::new(token).map_err(|wrong| format!("line {number} {wrong}"))
+        });
+        let tokens: Vec<Secret> = tokens.collect::<Result<_, _>>()?;
         if tokens.is_empty() {
             return Err(format!("it has no token; {MEND}, in a line of its own"));
         }
@@ -74,6 +76,15 @@ impl Tokens {
             .iter()
             .fold(false, |found, known| found | known.is(token))
     }
+}
+
+/// The lines of a file that are not empty, without the spaces around them, with their numbers, from 1.
+pub(crate) fn said_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text
+        .lines()
+        .zip(1..)
+        .map(|(line, number)| (number, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty())
 }
 
 fn digest(token: &str) -> Digest {
@@ -128,5 +139,7 @@ mod tests {
             let error = Tokens::parse(text).err().unwrap();
             assert!(error.contains("/dev/urandom"), "{error}");
         }
+        let error = Tokens::parse("0123456789abcdef\n\nshort\n").err().unwrap();
+        assert!(error.starts_with("line 3 has"), "{error}");
     }
 }

@@ -3,7 +3,10 @@
 use axum::http::{HeaderMap, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use crate::{delivery::Secret, report::clean::is_unseen};
+use crate::{
+    delivery::{Secret, said_lines},
+    report::clean::is_unseen,
+};
 
 /// How browsers are asked.
 pub(super) const SCHEME: &str = "Basic realm=\"gwp-race\", charset=\"UTF-8\"";
@@ -18,13 +21,13 @@ impl Users {
     /// There is none, or one without a name, or with a password that is too short; says what to do.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write NAME:PASSWORD, one a line";
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let users = lines.map(|line| match line.split_once(':') {
+        let users = said_lines(text).map(|(number, line)| match line.split_once(':') {
             Some((name, password)) if !name.is_empty() && !name.contains(is_unseen) => {
-                let secret = Secret::new(password)?;
+                let secret =
+                    Secret::new(password).map_err(|wrong| format!("line {number} {wrong}"))?;
                 Ok((name.to_owned(), secret))
             }
-            _ => Err(format!("it has a line without a name; {FORM}")),
+            _ => Err(format!("line {number} has no name; {FORM}")),
         });
         let users: Vec<_> = users.collect::<Result<_, String>>()?;
         if users.is_empty() {
@@ -120,6 +123,8 @@ mod tests {
             (":correct horse battery", "NAME:PASSWORD"),
             ("a\u{1b}b:correct horse battery", "NAME:PASSWORD"),
             ("ada:short", "/dev/urandom"),
+            ("ada:correct horse battery\n\nbob:short", "line 3 has"),
+            ("ada:correct horse battery\n\n\nbob", "line 4 has"),
         ] {
             let error = Users::parse(text).err().unwrap();
             assert!(error.contains(told), "{error}");

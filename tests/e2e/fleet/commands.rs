@@ -1,11 +1,11 @@
-//! Commands that ask the daemon: `top`, pauses that end by themselves, and who may ask.
+//! Commands that ask the daemon: `top`, pauses that end by themselves, and who may ask; and what is said of a configuration.
 
 use std::{
-    fs::{Permissions, set_permissions},
+    fs::{self, Permissions, set_permissions},
     io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::{Output, Stdio},
+    process::{Command, Output, Stdio},
     sync::mpsc::{Receiver, channel},
 };
 
@@ -114,4 +114,41 @@ fn others_are_refused() {
 
 fn open(path: &Path, mode: u32) {
     set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Check that who has a configuration checked is told of files that the agent needs and cannot use, with what to do, and of nothing once they can be used.
+#[test]
+fn files_of_the_agent_are_looked_at() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let config = format!(
+        "[agent]\ncollector = \"https://races.example.org:7174\"\ntoken = {:?}\n",
+        at("token")
+    );
+    fs::write(at("fleet.toml"), config).unwrap();
+    let check = || {
+        let mut command = Command::new(gwp_race());
+        let command = command.args(["fleet", "--check", "--config"]);
+        let output = command.arg(at("fleet.toml")).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && said.contains("is right"),
+            "{said}"
+        );
+        let mut lines = said.lines().map(str::to_owned);
+        lines.find(|line| line.contains("cannot send"))
+    };
+    let said = check().unwrap();
+    let token = at("token");
+    let missing = format!("cannot read {}", token.display());
+    assert!(
+        said.contains(&missing) && said.contains("give it"),
+        "{said}"
+    );
+    fs::write(&token, "two words\n").unwrap();
+    set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    let said = check().unwrap();
+    assert!(said.contains("openssl rand -hex 32"), "{said}");
+    fs::write(&token, "5ecre7\n").unwrap();
+    assert_eq!(check(), None);
 }

@@ -84,7 +84,7 @@ pub struct FleetArgs {
     pub config: ConfigArg,
 
     /// Form of --dry-run (--help lists them)
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text, requires = "dry_run")]
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text, requires = "dry_run", conflicts_with = "check")]
     pub format: ListForm,
 
     /// Form of the log (--help lists them)

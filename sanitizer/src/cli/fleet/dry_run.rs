@@ -6,12 +6,12 @@ use anyhow::Context as _;
 use nix::unistd::{Uid, User};
 
 use super::{
-    config::{Config, percent},
+    config::Config,
     json::{Line, Machine, Process, write_line},
     survey::{Found, Surveyor},
 };
 use crate::{
-    cli::{list_form::ListForm, stdout::written},
+    cli::{list_form::ListForm, percent::percent, stdout::written},
     fleet::{process::Kind, rollout::takes_part},
     kernel::named::read_text_within,
     reader::HeaderReader,

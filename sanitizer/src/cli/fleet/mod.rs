@@ -14,8 +14,8 @@ pub mod survey;
 
 use std::process::ExitCode;
 
-use crate::cli::{args::FleetArgs, size::size, stdout::written};
-use config::{Config, USUAL_PLACE, percent, show};
+use crate::cli::{args::FleetArgs, percent::percent, size::size, stdout::written};
+use config::{Config, USUAL_PLACE, show};
 
 /// Carries out the command.
 ///
@@ -30,7 +30,11 @@ pub async fn run(args: &FleetArgs) -> anyhow::Result<ExitCode> {
     }
     let config = Config::read(args.config.config.as_deref())?;
     if args.check {
-        let text = said(&config);
+        let mut text = said(&config);
+        let unusable = config.agent.destinations().map(|to| to.client().err());
+        for error in unusable.flatten() {
+            text += &format!("As it is now, the agent cannot send anything: {error}.\n");
+        }
         return written(|out| {
             out.write_all(text.as_bytes())?;
             Ok(true)

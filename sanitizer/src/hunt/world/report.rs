@@ -274,6 +274,7 @@ mod tests {
         /// A change of what is drawn may cost so much by chance.
         const LEAST: f64 = 0.9;
         let now = recorded();
+        println!("{now}");
         let lines: Vec<_> = RECORDED.lines().zip(now.lines()).collect();
         assert_eq!(lines.len(), families::ALL.len());
         let scores = |line: &str| -> Vec<f64> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gwp_race_abi::{MORE_NS, OWN_ACCESSES};
+
 use crate::hunt::plan::{
     action::Then,
     event::{LetGo, Partner, StallEnd, What},
@@ -180,8 +182,6 @@ impl World<'_> {
         at_most: Duration,
         others: &[(f64, Meeting)],
     ) -> What {
-        /// Accesses of its own from which on they say that the bytes are a thread's own.
-        const AGAIN: f64 = 4.0;
         let longest = at_most.as_secs_f64();
         let mut others = others.to_vec();
         others.extend(self.come_again(index, bytes));
@@ -191,20 +191,45 @@ impl World<'_> {
             .map(|(_, meeting)| traps_of(meeting.after, longest))
             .sum();
         let lasted = longest * (MOST_TRAPS / all.max(MOST_TRAPS));
+        let own = Own::of(self.program.sites[index].comes.mean());
+        let lasted = own.ends(others.first().map(|(after, _)| *after), lasted);
         let within = others.iter().filter(|(after, _)| *after <= lasted);
         let users = within.take(MOST_USERS).map(|(after, meeting)| Partner {
             site: id(meeting.other),
             after: Duration::from_secs_f64(*after),
         });
         let users: Vec<_> = users.collect();
-        let own = self.program.sites[index].comes.mean() * lasted;
         self.spend(all.min(MOST_TRAPS) * self.hunt.costs.trap_s);
         self.now += lasted;
         What::Looked {
             site: id(index),
             lasted: Duration::from_secs_f64(lasted),
-            is_private: others.is_empty() && own > AGAIN,
+            is_private: users.is_empty() && own.again_s <= lasted,
             users,
+        }
+    }
+}
+
+/// When a thread that goes on from a site has used the bytes again so often that a look at them says that they are its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    pub(super) again_s: f64,
+}
+
+impl Own {
+    /// It uses them so often a second.
+    pub(super) fn of(rate: f64) -> Self {
+        Self {
+            again_s: OWN_ACCESSES as f64 / rate,
+        }
+    }
+
+    /// How long a look lasts, s, in which the first other one comes after so many seconds, and that ends for another reason after `lasted`.
+    pub(super) fn ends(self, first_s: Option<f64>, lasted: f64) -> f64 {
+        let alone = self.again_s.max(MORE_NS as f64 / 1e9);
+        match first_s {
+            Some(first) if first <= alone => lasted,
+            _ => lasted.min(alone),
         }
     }
 }

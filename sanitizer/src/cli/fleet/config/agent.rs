@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{learn::show, places::absolute, table::Table, within};
+use crate::cli::duration::parse_duration;
 use crate::http::{Destination, Secret, Server};
 
 /// Where what is not sent yet is kept, unless the file says otherwise.
@@ -66,6 +67,12 @@ impl Agent {
         agent
     }
 
+    /// The servers to which something is sent.
+    pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
+        let otlp = self.otlp.iter().map(|otlp| &otlp.destination);
+        self.collector.iter().chain(otlp)
+    }
+
     /// In a sentence or some.
     #[must_use]
     pub fn said(&self, socket: Option<&Path>) -> String {
@@ -84,11 +91,11 @@ impl Agent {
                 socket.display()
             ),
             (Some(collector), None) => format!(
-                "Races would be sent to {}, but nobody hands anything over, since agent of [export] is missing.",
+                "Races would be sent to {}, but nobody hands anything over, since agent of [export] is missing: add it.",
                 way(collector)
             ),
             (None, None) => {
-                "Nobody hands anything over to the agent, since agent of [export] is missing."
+                "Nobody hands anything over to the agent, since agent of [export] is missing: add it."
                     .to_owned()
             }
         };
@@ -152,7 +159,7 @@ fn otlp(mut table: Table<'_, '_>) -> Option<Otlp> {
     let headers = table.text("headers", absolute).map(Secret::Headers);
     let destination = destination(&mut table, "endpoint", headers);
     let interval = table.text("interval", |text| {
-        let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+        let time = parse_duration(text)?;
         within(time, &INTERVALS, show)
     });
     if !has_endpoint {

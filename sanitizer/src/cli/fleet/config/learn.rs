@@ -12,7 +12,7 @@ use super::{
     table::Table,
     within,
 };
-use crate::{ledger::HALF_LIFE, store::Address};
+use crate::{cli::duration::parse_duration, ledger::HALF_LIFE, store::Address};
 
 /// The name of the ledger, which is in the store's folder unless the file says otherwise; in the folder where a store usually is where that is a server's.
 const LEDGER: &str = "ledger.db";
@@ -60,7 +60,7 @@ impl Learn {
             });
             learn.ledger = ledger.unwrap_or(learn.ledger);
             let half_life = table.text("half_life", |text| {
-                let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+                let time = parse_duration(text)?;
                 within(time, &HALF_LIVES, show)
             });
             learn.half_life = half_life.unwrap_or(learn.half_life);

@@ -20,7 +20,7 @@ use toml::de::DeTable;
 
 use crate::{
     cli::{
-        percent::parse_percent,
+        percent::{parse_percent, parse_percent_within, percent},
         size::{parse_size, size},
     },
     fleet::{
@@ -143,7 +143,7 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
     let mut all = usual;
     if let Some(mut table) = file.table("budget") {
         let mut share = |key, bounds: &RangeInclusive<f64>, usual| {
-            let read = |text: &str| within(parse_percent(text)?, bounds, show_share);
+            let read = |text: &str| parse_percent_within(text, bounds);
             table.text(key, read).unwrap_or(usual)
         };
         all.budget = Budget {
@@ -154,8 +154,8 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
         if all.budget.lease < all.budget.process {
             table.is_wrong(format!(
                 "lease ({}) is below process ({}), so that no lease would spend what a process earns: raise lease",
-                show_share(&all.budget.lease),
-                show_share(&all.budget.process)
+                percent(all.budget.lease),
+                percent(all.budget.process)
             ));
         }
         table.end();
@@ -173,7 +173,7 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
         all.memory = bytes("memory", &MEMORY, usual.memory);
         all.spool = bytes("spool", &SPOOL, usual.spool);
         let mut pressure = |key, usual| {
-            let read = |text: &str| within(parse_percent(text)?, &PRESSURE, show_share);
+            let read = |text: &str| parse_percent_within(text, &PRESSURE);
             table.text(key, read).map_or(usual, |share| 100.0 * share)
         };
         all.pressure = Pressure {
@@ -249,16 +249,4 @@ fn within<T: PartialOrd>(
     }
     let (least, most) = (show(bounds.start()), show(bounds.end()));
     Err(format!("{} is not from {least} to {most}", show(&value)))
-}
-
-fn show_share(share: &f64) -> String {
-    percent(*share)
-}
-
-/// A share as the file writes it: in percent.
-pub fn percent(share: f64) -> String {
-    /// So that 1 % is not 1.0000000000000002 %.
-    const DIGITS: f64 = 1e6;
-    let percent = (share * 100.0 * DIGITS).round() / DIGITS;
-    format!("{percent}%")
 }

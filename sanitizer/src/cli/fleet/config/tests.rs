@@ -239,7 +239,7 @@ fn what_is_wrong() {
             2,
             "half_life of [learn]: 1m is not from 1h to 365d",
         ),
-        ("[learn]\nhalf_life = \"7\"", 2, "time unit needed"),
+        ("[learn]\nhalf_life = \"7\"", 2, "such as 7s, 7m, 7h or 7d"),
         ("[learn]\nledger = \"no\"", 2, "write the whole path"),
         ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
         ("rollout = \"0\"", 1, "give a share above 0"),

@@ -45,8 +45,13 @@ impl Daemon {
     /// Tells the agent, if there is one and that was not done for a while.
     pub(super) fn tell_figures(&mut self) {
         let now = self.now();
-        let is_due = |told: Duration| told + PERIOD <= now;
-        if self.args.agent.is_some() && self.counts.told.is_none_or(is_due) {
+        // What is not known yet while it starts would be told as none.
+        let is_started = self.sampler.usable() > 0 && self.roster.all().next().is_some();
+        let is_due = match self.counts.told {
+            Some(told) => told + PERIOD <= now,
+            None => is_started || now >= PERIOD,
+        };
+        if self.args.agent.is_some() && is_due {
             self.counts.told = Some(now);
             let is_held = self.held().is_some();
             let does = DaemonNow {

@@ -230,6 +230,10 @@ impl Daemon {
             places.store,
             places.socket.display()
         ));
+        let agent = &self.config.agent;
+        if places.agent.is_none() && agent.destinations().next().is_some() {
+            warn!("{}", agent.said(None));
+        }
         if let Some(refusal) = self.discovery.refusal() {
             warn!(
                 "programs are found by looking through /proc each minute, since eBPF cannot tell of them here: those that live more shortly are missed ({refusal})"

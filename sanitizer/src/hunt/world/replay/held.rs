@@ -8,7 +8,7 @@ use crate::hunt::{
     world::{
         costs::MOST_TRAPS,
         simulation::Find,
-        stop::{GOES_ON_S, LOOK_AT_LOCKS_S},
+        stop::{GOES_ON_S, LOOK_AT_LOCKS_S, Own},
     },
 };
 
@@ -104,22 +104,23 @@ impl Replay<'_> {
 
     /// Watches what others use when a thread has gone on.
     pub(super) fn look(&mut self, standing: Standing, at_most: Duration) -> What {
-        /// Accesses of its own from which on they say that the bytes are a thread's own.
-        const AGAIN: f64 = 4.0;
         let index = self.index;
         let (begin, until) = (self.now, self.now + at_most.as_secs_f64());
         let others = index.others(standing.event, begin, until);
         let mut uses: Vec<_> = others.iter().map(|(at, other)| (*at, other.site)).collect();
-        self.now = self.watch_until(&mut uses, until);
         let site = self.site(standing.event);
         let of_site = usize::try_from(site.0)
             .ok()
             .and_then(|site| index.recorded.sites.get(site));
-        let own = of_site.map_or(0.0, |site| site.comes) * (self.now - begin);
+        let own = Own::of(of_site.map_or(0.0, |site| site.comes));
+        let first = uses.first().map(|(at, _)| at - begin);
+        let until = begin + own.ends(first, until - begin);
+        uses.retain(|(at, _)| *at <= until);
+        self.now = self.watch_until(&mut uses, until);
         What::Looked {
             site,
             lasted: Duration::from_secs_f64(self.now - begin),
-            is_private: uses.is_empty() && own > AGAIN,
+            is_private: uses.is_empty() && own.again_s <= self.now - begin,
             users: Self::partners(begin, &uses),
         }
     }
